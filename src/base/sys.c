@@ -1,0 +1,223 @@
+/* base/sys.c - the table of system calls, and exact reads and writes over it. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* fallocate() */
+#endif
+#include "base/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static int kernel_open(int dir, const char *path, int flags, mode_t mode)
+{
+    return openat(dir, path, flags, mode);
+}
+
+static int kernel_allocate(int fd, off_t offset, off_t len)
+{
+#ifdef FALLOC_FL_KEEP_SIZE
+    return fallocate(fd, FALLOC_FL_KEEP_SIZE, offset, len);
+#else
+    (void)fd, (void)offset, (void)len;
+    errno = EOPNOTSUPP;
+    return -1;
+#endif
+}
+
+static int kernel_link(int old_dir, const char *old_path, int new_dir, const char *new_path)
+{
+    return linkat(old_dir, old_path, new_dir, new_path, 0);
+}
+
+const tg_sys tg_sys_kernel = {
+    .open_at = kernel_open,
+    .close_fd = close,
+    .pread_fd = pread,
+    .pwrite_fd = pwrite,
+    .read_fd = read,
+    .write_fd = write,
+    .fsync_fd = fsync,
+    .fdatasync_fd = fdatasync,
+    .truncate_fd = ftruncate,
+    .allocate_fd = kernel_allocate,
+    .rename_at = renameat,
+    .link_at = kernel_link,
+    .unlink_at = unlinkat,
+    .mkdir_at = mkdirat,
+    .stat_fd = fstat,
+    .stat_at = fstatat,
+};
+
+static _Atomic(const tg_sys *) table = &tg_sys_kernel;
+
+void tg_sys_use(const tg_sys *t)
+{
+    atomic_store(&table, t == NULL ? &tg_sys_kernel : t);
+}
+
+const tg_sys *tg_sys_table(void)
+{
+    return atomic_load_explicit(&table, memory_order_acquire);
+}
+
+/* Again while a signal came first: none of these calls has had an effect then. */
+#define RETRY(type, call)                  \
+    do {                                   \
+        type rc_;                          \
+        do                                 \
+            rc_ = (call);                  \
+        while (rc_ < 0 && errno == EINTR); \
+        return rc_;                        \
+    } while (0)
+
+int tg_sys_open(int dir, const char *path, int flags, mode_t mode)
+{
+    RETRY(int, tg_sys_table()->open_at(dir, path, flags | O_CLOEXEC, mode));
+}
+
+int tg_sys_close(int fd)
+{
+    /* Never again: Linux has freed the number even when it says EINTR. */
+    return tg_sys_table()->close_fd(fd);
+}
+
+ssize_t tg_sys_pread(int fd, void *buf, size_t n, off_t offset)
+{
+    RETRY(ssize_t, tg_sys_table()->pread_fd(fd, buf, n, offset));
+}
+
+ssize_t tg_sys_pwrite(int fd, const void *buf, size_t n, off_t offset)
+{
+    RETRY(ssize_t, tg_sys_table()->pwrite_fd(fd, buf, n, offset));
+}
+
+ssize_t tg_sys_read(int fd, void *buf, size_t n)
+{
+    /* Not again: a reader of a pipe looks at its cancel token when a signal came. */
+    return tg_sys_table()->read_fd(fd, buf, n);
+}
+
+ssize_t tg_sys_write(int fd, const void *buf, size_t n)
+{
+    RETRY(ssize_t, tg_sys_table()->write_fd(fd, buf, n));
+}
+
+int tg_sys_fsync(int fd)
+{
+    RETRY(int, tg_sys_table()->fsync_fd(fd));
+}
+
+int tg_sys_fdatasync(int fd)
+{
+    RETRY(int, tg_sys_table()->fdatasync_fd(fd));
+}
+
+int tg_sys_truncate(int fd, off_t len)
+{
+    RETRY(int, tg_sys_table()->truncate_fd(fd, len));
+}
+
+int tg_sys_allocate(int fd, off_t offset, off_t len)
+{
+    RETRY(int, tg_sys_table()->allocate_fd(fd, offset, len));
+}
+
+int tg_sys_rename(int old_dir, const char *old_path, int new_dir, const char *new_path)
+{
+    return tg_sys_table()->rename_at(old_dir, old_path, new_dir, new_path);
+}
+
+int tg_sys_link(int old_dir, const char *old_path, int new_dir, const char *new_path)
+{
+    return tg_sys_table()->link_at(old_dir, old_path, new_dir, new_path);
+}
+
+int tg_sys_unlink(int dir, const char *path, int flags)
+{
+    return tg_sys_table()->unlink_at(dir, path, flags);
+}
+
+int tg_sys_mkdir(int dir, const char *path, mode_t mode)
+{
+    return tg_sys_table()->mkdir_at(dir, path, mode);
+}
+
+int tg_sys_stat_fd(int fd, struct stat *st)
+{
+    return tg_sys_table()->stat_fd(fd, st);
+}
+
+int tg_sys_stat(int dir, const char *path, struct stat *st, int flags)
+{
+    return tg_sys_table()->stat_at(dir, path, st, flags);
+}
+
+void tg_fd_auto(tg_fd *fd)
+{
+    if (*fd >= 0)
+        (void)tg_sys_close(*fd); /* only read from, or already failed: nothing to report */
+    *fd = -1;
+}
+
+tg_status tg_fd_close(tg_fd *fd, const char *path, tg_error *err)
+{
+    int rc = tg_sys_close(*fd);
+    *fd = -1;
+    if (rc == 0)
+        return TG_OK;
+    tg_status st = tg_fail_errno(err, "close '%s'", path);
+    tg_error_at(err, path, TG_NO_OFFSET);
+    return st;
+}
+
+tg_status tg_fd_read_at(int fd, void *buf, size_t n, uint64_t offset, const char *path,
+                        tg_error *err)
+{
+    for (uint8_t *p = buf; n > 0;) {
+        ssize_t got = tg_sys_pread(fd, p, n, (off_t)offset);
+        if (got <= 0) {
+            tg_status st = got < 0 ? tg_fail_errno(err, "read '%s' at byte %llu", path,
+                                                   (unsigned long long)offset)
+                                   : tg_fail(err, TG_CORRUPT,
+                                             "'%s' ends at byte %llu, want %zu bytes more",
+                                             path, (unsigned long long)offset, n);
+            tg_error_at(err, path, offset);
+            return st;
+        }
+        p += got;
+        n -= (size_t)got;
+        offset += (uint64_t)got;
+    }
+    return TG_OK;
+}
+
+tg_status tg_fd_write_at(int fd, const void *buf, size_t n, uint64_t offset, const char *path,
+                         tg_error *err)
+{
+    for (const uint8_t *p = buf; n > 0;) {
+        ssize_t done = tg_sys_pwrite(fd, p, n, (off_t)offset);
+        if (done <= 0) {
+            if (done == 0)
+                errno = ENOSPC; /* a device that takes nothing and says nothing is full */
+            tg_status st =
+                tg_fail_errno(err, "write '%s' at byte %llu", path, (unsigned long long)offset);
+            tg_error_at(err, path, offset);
+            return st;
+        }
+        p += done;
+        n -= (size_t)done;
+        offset += (uint64_t)done;
+    }
+    return TG_OK;
+}
+
+tg_status tg_dir_sync(int dir, const char *path, tg_error *err)
+{
+    if (tg_sys_fsync(dir) == 0)
+        return TG_OK;
+    tg_status st = tg_fail_errno(err, "sync directory '%s'", path);
+    tg_error_at(err, path, TG_NO_OFFSET);
+    return st;
+}
