@@ -1,0 +1,17 @@
+/* tidegate/tidegate.h - the whole public API. */
+#ifndef TG_TIDEGATE_H
+#define TG_TIDEGATE_H
+
+#include "tidegate/array.h"
+#include "tidegate/cancel.h"
+#include "tidegate/dtype.h"
+#include "tidegate/error.h"
+#include "tidegate/memory.h"
+#include "tidegate/progress.h"
+#include "tidegate/runtime.h"
+#include "tidegate/store.h"
+#include "tidegate/stream.h"
+#include "tidegate/verify.h"
+#include "tidegate/version.h"
+
+#endif
