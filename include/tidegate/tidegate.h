@@ -11,6 +11,7 @@
 #include "tidegate/runtime.h"
 #include "tidegate/store.h"
 #include "tidegate/stream.h"
+#include "tidegate/text.h"
 #include "tidegate/verify.h"
 #include "tidegate/version.h"
 
