@@ -5,7 +5,7 @@ import re
 import sys
 
 ZARR = {"base", "nd", "store", "codec", "zarr"}  # zarr and below
-JOB = ZARR | {"exec", "table"}  # a job sees all below it, and no other job
+JOB = ZARR | {"exec", "table", "ome"}  # a job sees all below it, and no other job
 
 # layer: the layers it may include, besides itself and the public headers
 MAY_SEE = {
@@ -17,6 +17,7 @@ MAY_SEE = {
     "chem": {"base"},
     "zarr": ZARR,
     "table": ZARR,
+    "ome": ZARR,
     "stream": JOB,
     "region": JOB,
     "tree": JOB,
