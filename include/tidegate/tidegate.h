@@ -4,6 +4,7 @@
 
 #include "tidegate/array.h"
 #include "tidegate/cancel.h"
+#include "tidegate/checksum.h"
 #include "tidegate/dtype.h"
 #include "tidegate/error.h"
 #include "tidegate/memory.h"
