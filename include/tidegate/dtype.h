@@ -28,7 +28,9 @@ typedef struct tg_dtype {
     uint32_t size; /* bytes of one item; 0 for a string */
 } tg_dtype;
 
-/* "uint16", "u16", "int8", "float32", "f4", "<u2", "bool", "complex64", "string", "r24".
+/* "uint16", "u16", "int8", "float32", "f4", "<u2", "bool", "complex64", "string", "r24". A
+ * number after a letter counts bits if there is such a type, else bytes: "u8" is uint8, as
+ * people say it; numpy's "<u8" is uint64. ">u2" is refused: numbers in memory are native.
  * TG_INVALID names what it got and lists what is known. */
 TG_API TG_MUST_USE tg_status tg_dtype_parse(const char *name, tg_dtype *out, tg_error *err);
 /* numpy's and Zarr v3's name, such as "uint16"; static, or in `room` (16 bytes) for r<N>. */

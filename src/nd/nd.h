@@ -52,6 +52,18 @@ uint64_t tg_morton(const uint64_t *index, uint32_t ndim);
 void tg_strides_c(const tg_shape *s, size_t item_bytes, int64_t *strides);
 void tg_strides_f(const tg_shape *s, size_t item_bytes, int64_t *strides);
 
+/* --- Item types (tidegate/dtype.h has the names that people type) --- */
+
+/* numpy's typestr, as .zarray has it: "<u2", "|b1", ">f8", "|V3", "|O" (a string). *byte_order
+ * is '<' or '>', or '|' where there is nothing to swap. */
+TG_MUST_USE tg_status tg_dtype_parse_typestr(const char *s, tg_dtype *out, char *byte_order,
+                                             tg_error *err);
+/* Bytes of the unit that byte order applies to: 1 where it applies to none, half an item of
+ * complex numbers. */
+size_t tg_dtype_swap_bytes(tg_dtype t);
+
+/* --- Moving items --- */
+
 /* Copy shape items between two strided blocks (byte strides of any sign, 0 allowed in src).
  * Blocks must not overlap. Dimensions that are contiguous in both are merged; transpositions go
  * in cache-sized tiles. */
