@@ -170,7 +170,7 @@ static bool next_sample(grid *g)
         g->n_samples++;
         return true;
     }
-    g->step = g->sigma * 2.35482 / 25;
+    g->step = g->sigma * TG_SIGMA_TO_FWHM / 25;
     skip_gap(g);
     double x = g->x + g->step;
     if (x > g->m[g->n - 1].mass + g->iso->reach * g->sigma)
@@ -330,7 +330,7 @@ static tg_status profile_centroids(tg_isotope *iso, tg_isotopologue *m, size_t n
         return TG_OK;
     }
     g.sigma = sigma_at(&iso->settings, m[0].mass, g.base);
-    g.step = g.sigma * 2.35482 / 25;
+    g.step = g.sigma * TG_SIGMA_TO_FWHM / 25;
     g.start = m[0].mass - iso->reach * g.sigma;
     TG_TRY(sample_profile(iso, &g, &b, err));
     if (b.n == 0)
