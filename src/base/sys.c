@@ -4,6 +4,8 @@
 #endif
 #include "base/sys.h"
 
+#include "base/sys_kernel.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -48,6 +50,13 @@ const tg_sys tg_sys_kernel = {
     .mkdir_at = mkdirat,
     .stat_fd = fstat,
     .stat_at = fstatat,
+    .open_beneath = tg_kernel_open_beneath,
+    .rename_new_at = tg_kernel_rename_new,
+    .direct_align = tg_kernel_direct_align,
+    .set_direct = tg_kernel_set_direct,
+    .write_out = tg_kernel_write_out,
+    .drop_cache = tg_kernel_drop_cache,
+    .sync_fs = tg_kernel_sync_fs,
 };
 
 static _Atomic(const tg_sys *) table = &tg_sys_kernel;
@@ -152,6 +161,41 @@ int tg_sys_stat_fd(int fd, struct stat *st)
 int tg_sys_stat(int dir, const char *path, struct stat *st, int flags)
 {
     return tg_sys_table()->stat_at(dir, path, st, flags);
+}
+
+int tg_sys_open_beneath(int dir, const char *path, int flags, mode_t mode)
+{
+    RETRY(int, tg_sys_table()->open_beneath(dir, path, flags | O_CLOEXEC, mode));
+}
+
+int tg_sys_rename_new(int old_dir, const char *old_path, int new_dir, const char *new_path)
+{
+    return tg_sys_table()->rename_new_at(old_dir, old_path, new_dir, new_path);
+}
+
+int tg_sys_direct_align(int fd, uint32_t *memory, uint32_t *offset)
+{
+    RETRY(int, tg_sys_table()->direct_align(fd, memory, offset));
+}
+
+int tg_sys_set_direct(int fd, bool on)
+{
+    RETRY(int, tg_sys_table()->set_direct(fd, on));
+}
+
+int tg_sys_write_out(int fd, off_t offset, off_t len, bool wait)
+{
+    RETRY(int, tg_sys_table()->write_out(fd, offset, len, wait));
+}
+
+int tg_sys_drop_cache(int fd, off_t offset, off_t len)
+{
+    RETRY(int, tg_sys_table()->drop_cache(fd, offset, len));
+}
+
+int tg_sys_sync_fs(int fd)
+{
+    RETRY(int, tg_sys_table()->sync_fs(fd));
 }
 
 void tg_fd_auto(tg_fd *fd)

@@ -35,6 +35,13 @@ typedef struct tg_sys {
     int (*mkdir_at)(int dir, const char *path, mode_t mode);
     int (*stat_fd)(int fd, struct stat *st);
     int (*stat_at)(int dir, const char *path, struct stat *st, int flags);
+    int (*open_beneath)(int dir, const char *path, int flags, mode_t mode);
+    int (*rename_new_at)(int old_dir, const char *old_path, int new_dir, const char *new_path);
+    int (*direct_align)(int fd, uint32_t *memory, uint32_t *offset);
+    int (*set_direct)(int fd, bool on);
+    int (*write_out)(int fd, off_t offset, off_t len, bool wait);
+    int (*drop_cache)(int fd, off_t offset, off_t len);
+    int (*sync_fs)(int fd);
 } tg_sys;
 
 /* The kernel's own calls. */
@@ -62,6 +69,20 @@ int tg_sys_unlink(int dir, const char *path, int flags);
 int tg_sys_mkdir(int dir, const char *path, mode_t mode);
 int tg_sys_stat_fd(int fd, struct stat *st);
 int tg_sys_stat(int dir, const char *path, struct stat *st, int flags);
+/* As open, but never outside dir, whatever symbolic links are on the way (EXDEV): links that
+ * stay inside are followed where the kernel can tell (openat2), elsewhere none is (ELOOP). */
+int tg_sys_open_beneath(int dir, const char *path, int flags, mode_t mode);
+/* Rename only if new_path is free (EEXIST). EINVAL, ENOSYS: the file system cannot. */
+int tg_sys_rename_new(int old_dir, const char *old_path, int new_dir, const char *new_path);
+/* What O_DIRECT asks of addresses and of offsets and lengths; 0, 0: the file system says it has
+ * none. ENOSYS: this kernel cannot tell. */
+int tg_sys_direct_align(int fd, uint32_t *memory, uint32_t *offset);
+int tg_sys_set_direct(int fd, bool on);
+/* Start writing dirty pages to the disk, and wait until it has them if asked; says nothing of
+ * metadata. A failure is reported once, here or by the next sync. ENOSYS: cannot. */
+int tg_sys_write_out(int fd, off_t offset, off_t len, bool wait);
+int tg_sys_drop_cache(int fd, off_t offset, off_t len); /* clean pages only; a hint */
+int tg_sys_sync_fs(int fd); /* everything on the file system that fd is on */
 
 /* A file descriptor that its scope closes; for files only read from, or already
  * failed: a file that was written is closed with tg_fd_close(), which reports. */
