@@ -114,11 +114,12 @@ TG_DEFINE_AUTO_PTR(tg_object, tg_object_free)
 
 /* --- Backends ------------------------------------------------------------ */
 
-/* The functions above check keys, ranges and the cancel token, so that a backend need not.
- * A backend's struct begins with a tg_store (a tg_object). A NULL function: TG_UNSUPPORTED. */
+/* The functions above check keys, capabilities and the cancel token, put the store's name in
+ * front of messages, and turn a failure inside a wrapper into no second prefix, so that a
+ * backend need not. A backend's struct begins with a tg_store (a tg_object). A NULL function:
+ * TG_UNSUPPORTED. */
 typedef struct tg_store_ops {
     const char *name; /* "memory", "directory", "zip" */
-    uint32_t caps;
     tg_status (*get_into)(tg_store *, const char *key, tg_range, void *dst, size_t cap,
                           size_t *n, uint64_t *total, const tg_cancel *, tg_error *);
     tg_status (*get_ranges)(tg_store *, const char *key, const tg_span *, size_t n,
@@ -138,10 +139,24 @@ typedef struct tg_store_ops {
 
 enum { TG_PUT_NEW = 1, TG_PUT_LAZY = 2 };
 
+/* Filled by tg_store_init(); a backend then sets what else it knows. */
 struct tg_store {
     const tg_store_ops *ops;
-    char *what; /* tg_store_describe(); freed by tg_store_free() */
+    uint32_t caps;
+    char *what;       /* tg_store_describe(); freed by tg_store_free() */
+    tg_store *inner;  /* of a wrapper: asked for all that the wrapper does not say */
+    int dir;          /* tg_store_dir(): the backend's, -1 if it is not local */
+    const char *path; /* tg_store_path(): the backend's */
 };
+
+void tg_store_init(tg_store *s, const tg_store_ops *ops);
+/* what = `kind 'name'`. */
+TG_MUST_USE tg_status tg_store_set_what(tg_store *s, const char *kind, const char *name,
+                                        tg_error *err);
+/* Is key one that a store takes? For names that come from outside (a ZIP's directory, readdir).
+ */
+bool tg_store_key_valid(const char *key);
+#define TG_STORE_KEY_MAX 4000 /* bytes, without the NUL: a path below any root still fits */
 
 typedef struct tg_object_ops {
     tg_status (*write_at)(tg_object *, uint64_t offset, const void *, size_t, const tg_cancel *,
@@ -157,6 +172,8 @@ struct tg_object {
     const tg_object_ops *ops;
     size_t align;
     bool direct;
+    bool closed;     /* kept by the front end: sealed or aborted */
+    tg_store *store; /* set by the front end, for messages */
 };
 
 TG_MUST_USE tg_status tg_store_open_mem(tg_store **out, tg_error *err);

@@ -1,0 +1,200 @@
+/* store/fs_direct.c - moving bytes to a file past the page cache, or through it
+ * without filling it. Knows no keys but for messages. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* fstatfs() */
+#endif
+#include "store/fs.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/vfs.h>
+
+#define MIN_ALIGN \
+    ((size_t)4096) /* a smaller unit makes file systems read what they write over */
+
+static size_t power_of_two(size_t n)
+{
+    size_t p = MIN_ALIGN;
+    while (p < n)
+        p *= 2;
+    return p;
+}
+
+/* A kernel that cannot say (before 6.1): believe a write, but not of file systems in memory,
+ * which take O_DIRECT and copy through the page cache all the same. */
+static bool probe(int fd)
+{
+    struct statfs fs;
+    tg_arena block = {0};
+
+    if (fstatfs(fd, &fs) != 0 || fs.f_type == 0x01021994 /* tmpfs */ ||
+        (unsigned long)fs.f_type == 0x858458f6ul /* ramfs */)
+        return false;
+    if (tg_sys_set_direct(fd, true) != 0 || tg_arena_map(&block, MIN_ALIGN, NULL) != TG_OK)
+        return false;
+    bool works = tg_sys_pwrite(fd, block.data, MIN_ALIGN, 0) == (ssize_t)MIN_ALIGN;
+    tg_arena_unmap(&block);
+    return works;
+}
+
+tg_status fs_try_direct(int fd, const char *key, bool empty, size_t *align, tg_error *err)
+{
+    uint32_t memory = 0, offset = 0;
+
+    *align = 1;
+    if (tg_sys_direct_align(fd, &memory, &offset) == 0) {
+        size_t want = power_of_two(memory > offset ? memory : offset);
+        if (memory > 0 && offset > 0 && want <= FS_BLOCK && tg_sys_set_direct(fd, true) == 0)
+            *align = want;
+        return TG_OK;
+    }
+    if (errno != ENOSYS)
+        return fs_fail("ask for direct I/O of", key, err);
+    if (!empty)
+        return TG_OK;
+    if (probe(fd))
+        *align = MIN_ALIGN;
+    else
+        (void)tg_sys_set_direct(fd, false); /* if it was never set, nothing changes */
+    return fs_truncate(fd, 0, key, err);    /* what the probe wrote */
+}
+
+tg_status fs_preallocate(int fd, uint64_t len, const char *key, tg_error *err)
+{
+    if (len == 0 || len > INT64_MAX || tg_sys_allocate(fd, 0, (off_t)len) == 0)
+        return TG_OK;
+    if (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL)
+        return TG_OK;
+    return fs_fail("reserve space for", key, err);
+}
+
+#define SHORT_WRITES 8              /* in a row that bring no aligned block further */
+#define PIECE        (FS_BLOCK * 8) /* between two looks at the cancel token */
+
+static tg_status fail_write(const char *key, uint64_t offset, tg_error *err)
+{
+    tg_status st =
+        tg_fail_errno(err, "write '%s' at byte %llu", key, (unsigned long long)offset);
+    tg_error_at(err, key, offset);
+    return st;
+}
+
+tg_status fs_write_aligned(int fd, const void *data, size_t len, uint64_t offset, size_t align,
+                           const char *key, const tg_cancel *cancel, tg_error *err)
+{
+    const uint8_t *p = data;
+    int in_vain = 0;
+
+    while (len > 0) {
+        size_t n = len < PIECE ? len : PIECE;
+        TG_TRY(tg_cancel_check(cancel, err));
+        ssize_t done = tg_sys_pwrite(fd, p, n, (off_t)offset);
+        if (done < 0)
+            return fail_write(key, offset, err);
+        size_t whole = (size_t)done / align * align; /* the rest of the block goes again */
+        in_vain = whole == 0 ? in_vain + 1 : 0;
+        if (in_vain == SHORT_WRITES) {
+            errno = ENOSPC; /* a device that takes nothing and says nothing is full */
+            return fail_write(key, offset, err);
+        }
+        p += whole;
+        len -= whole;
+        offset += whole;
+    }
+    return TG_OK;
+}
+
+tg_status fs_sync_file(int fd, const char *key, tg_error *err)
+{
+    int rc = tg_sys_fdatasync(fd);
+#if TG_PLANT == 3
+    rc = 0;
+#endif
+    return rc == 0 ? TG_OK : fs_fail("sync", key, err);
+}
+
+tg_status fs_truncate(int fd, uint64_t len, const char *key, tg_error *err)
+{
+    if (len > INT64_MAX)
+        return tg_fail(err, TG_INVALID, "'%s' cannot have %llu bytes", key,
+                       (unsigned long long)len);
+    return tg_sys_truncate(fd, (off_t)len) == 0 ? TG_OK
+                                                : fs_fail("set the length of", key, err);
+}
+
+tg_status fs_staging_get(fs_store *fs, tg_arena *block, tg_error *err)
+{
+    {
+        TG_LOCKED(&fs->lock);
+        if (fs->n_staging > 0) {
+            *block = fs->staging[--fs->n_staging];
+            return TG_OK;
+        }
+    }
+    return tg_arena_map(block, FS_BLOCK, err);
+}
+
+void fs_staging_put(fs_store *fs, tg_arena *block)
+{
+    if (block->data == NULL)
+        return;
+    {
+        TG_LOCKED(&fs->lock);
+        if (fs->n_staging < FS_STAGING_KEPT) {
+            fs->staging[fs->n_staging++] = *block;
+            *block = (tg_arena){0};
+        }
+    }
+    tg_arena_unmap(block);
+}
+
+/* --- Behind a buffered writer ---------------------------------------------- */
+
+static bool cannot(int e)
+{
+    return e == ENOSYS || e == EINVAL || e == ESPIPE || e == EOPNOTSUPP;
+}
+
+void fs_behind_add(fs_behind *b, fs_extent now, fs_extent *start, fs_extent *finish)
+{
+    *start = *finish = (fs_extent){0};
+    if (now.len == 0)
+        return;
+    fs_extent *last = b->n > 0 ? &b->block[b->n - 1] : NULL;
+    if (last != NULL && last->offset + last->len == now.offset && last->len < FS_BLOCK) {
+        last->len += now.len; /* small appends gather */
+    } else {
+        if (b->n == FS_BEHIND) {
+            *finish = b->block[0];
+            memmove(b->block, b->block + 1, sizeof b->block - sizeof b->block[0]);
+            b->n--;
+        }
+        last = &b->block[b->n++];
+        *last = now;
+    }
+    if (last->len >= FS_BLOCK)
+        *start = *last;
+}
+
+static tg_status write_out(int fd, fs_extent x, bool wait, bool *can, const char *key,
+                           tg_error *err)
+{
+    if (tg_sys_write_out(fd, (off_t)x.offset, (off_t)x.len, wait) == 0)
+        return TG_OK;
+    if (!cannot(errno))
+        return fs_fail("write out", key, err);
+    *can = false;
+    return TG_OK;
+}
+
+tg_status fs_behind_run(int fd, fs_extent start, fs_extent finish, bool *can, const char *key,
+                        tg_error *err)
+{
+    if (start.len > 0 && *can)
+        TG_TRY(write_out(fd, start, false, can, key, err));
+    if (finish.len > 0 && *can) {
+        TG_TRY(write_out(fd, finish, true, can, key, err));
+        (void)tg_sys_drop_cache(fd, (off_t)finish.offset, (off_t)finish.len); /* a hint */
+    }
+    return TG_OK;
+}
