@@ -2,7 +2,6 @@
  *
  * store_fs.c   the backend: open, read, list, remove
  * fs_path.c    keys to directories, never outside the root; which of them are durable
- * fs_direct.c  writing past the page cache, or through it without filling it
  * fs_put.c     whole values: temporary, sync, rename; group commits
  * fs_object.c  values that grow */
 #ifndef TG_STORE_FS_H
@@ -10,6 +9,7 @@
 
 #include "base/sync.h"
 #include "base/sys.h"
+#include "store/file_io.h"
 #include "store/store.h"
 
 #include <stdatomic.h>
@@ -17,7 +17,6 @@
 #define FS_TMP_PREFIX    ".tg-tmp-"
 #define FS_TMP_BYTES     64                /* room for a temporary name */
 #define FS_DIRECT_MIN    ((size_t)1 << 20) /* puts below this go through the page cache */
-#define FS_BLOCK         ((size_t)1 << 20) /* staging of one write */
 #define FS_STAGING_KEPT  4                 /* staging blocks that a store keeps */
 #define FS_KNOWN_DIRS    256
 #define FS_KNOWN_BYTES   128
@@ -55,68 +54,33 @@ typedef struct fs_store {
 
 /* Open what a key names, for reading. Not a regular file: TG_NOT_FOUND for a directory,
  * TG_CORRUPT for anything else. */
-TG_MUST_USE tg_status fs_open_value(fs_store *fs, const char *key, int *fd, struct stat *st,
-                                    tg_error *err);
+TG_MUST_USE tg_status tg_fs_open_value(fs_store *fs, const char *key, int *fd, struct stat *st,
+                                       tg_error *err);
 /* Open the directory that holds key, made if need be; *leaf points to key's last part. */
-TG_MUST_USE tg_status fs_open_parent(fs_store *fs, const char *key, bool make, int *dir,
-                                     const char **leaf, tg_error *err);
+TG_MUST_USE tg_status tg_fs_open_parent(fs_store *fs, const char *key, bool make, int *dir,
+                                        const char **leaf, tg_error *err);
 /* Make the entry of key durable: the directory that holds it (open as dir), and the entries of
  * the directories above that are not known to be. */
-TG_MUST_USE tg_status fs_sync_entry(fs_store *fs, const char *key, int dir, tg_error *err);
-/* A failure of a call on key, from errno; errno values that mean "no such key" or "cannot be a
- * key here" become TG_NOT_FOUND and TG_INVALID. */
-TG_MUST_USE tg_status fs_fail(const char *doing, const char *key, tg_error *err);
-void fs_tmp_name(fs_store *fs, char *dst);
+TG_MUST_USE tg_status tg_fs_sync_entry(fs_store *fs, const char *key, int dir, tg_error *err);
+void tg_fs_tmp_name(fs_store *fs, char *dst);
 /* Create a new temporary beside the value; *fd is open for reading and writing. */
-TG_MUST_USE tg_status fs_create_tmp(fs_store *fs, int dir, const char *key, char *name, int *fd,
-                                    tg_error *err);
+TG_MUST_USE tg_status tg_fs_create_tmp(fs_store *fs, int dir, const char *key, char *name,
+                                       int *fd, tg_error *err);
 /* Give the temporary its name, only if that is free (TG_EXISTS) where `exclusive`. */
-TG_MUST_USE tg_status fs_publish(int dir, const char *tmp, const char *leaf, bool exclusive,
-                                 const char *key, tg_error *err);
-
-/* --- fs_direct.c ----------------------------------------------------------- */
-
-/* Switch a file to direct I/O where that works. A kernel that cannot tell is asked with a
- * write, only to an empty file that we made. *align: what offsets, lengths and addresses must
- * be multiples of; 1 and not direct where it does not. */
-TG_MUST_USE tg_status fs_try_direct(int fd, const char *key, bool empty, size_t *align,
-                                    tg_error *err);
-/* Room for len bytes beyond the end; a file system that cannot is no failure. */
-TG_MUST_USE tg_status fs_preallocate(int fd, uint64_t len, const char *key, tg_error *err);
-/* pwrite() that keeps every piece aligned, also after a short write. */
-TG_MUST_USE tg_status fs_write_aligned(int fd, const void *data, size_t len, uint64_t offset,
-                                       size_t align, const char *key, const tg_cancel *cancel,
-                                       tg_error *err);
-TG_MUST_USE tg_status fs_sync_file(int fd, const char *key, tg_error *err);
-TG_MUST_USE tg_status fs_truncate(int fd, uint64_t len, const char *key, tg_error *err);
-/* A block of FS_BLOCK bytes, from those kept or new. */
-TG_MUST_USE tg_status fs_staging_get(fs_store *fs, tg_arena *block, tg_error *err);
-void fs_staging_put(fs_store *fs, tg_arena *block);
-
-/* Writing through the page cache: pages go out a few blocks behind, and are dropped. The two
- * steps are apart so that the first runs under the caller's lock, the second outside. */
-#define FS_BEHIND 4
-typedef struct fs_extent {
-    uint64_t offset, len; /* len 0: nothing */
-} fs_extent;
-typedef struct fs_behind {
-    fs_extent block[FS_BEHIND];
-    size_t n;
-} fs_behind;
-/* `now` was written: what to start writing out, and what to wait for. */
-void fs_behind_add(fs_behind *b, fs_extent now, fs_extent *start, fs_extent *finish);
-/* A failure is the file's: it will not be reported again by a sync. *can: false once the file
- * system has none of it. */
-TG_MUST_USE tg_status fs_behind_run(int fd, fs_extent start, fs_extent finish, bool *can,
+TG_MUST_USE tg_status tg_fs_publish(int dir, const char *tmp, const char *leaf, bool exclusive,
                                     const char *key, tg_error *err);
+
+/* A block of TG_FILE_BLOCK bytes, from those kept or new. */
+TG_MUST_USE tg_status tg_fs_staging_get(fs_store *fs, tg_arena *block, tg_error *err);
+void tg_fs_staging_put(fs_store *fs, tg_arena *block);
 
 /* --- fs_put.c, fs_object.c ------------------------------------------------- */
 
-tg_status fs_put(tg_store *s, const char *key, const void *data, size_t len, unsigned how,
-                 const tg_cancel *cancel, tg_error *err);
-tg_status fs_sync(tg_store *s, const tg_cancel *cancel, tg_error *err);
-void fs_pending_drop(fs_pending *p); /* closes and frees, syncs nothing */
-tg_status fs_begin(tg_store *s, const char *key, tg_object_options options, tg_object **out,
-                   const tg_cancel *cancel, tg_error *err);
+tg_status tg_fs_put(tg_store *s, const char *key, const void *data, size_t len, unsigned how,
+                    const tg_cancel *cancel, tg_error *err);
+tg_status tg_fs_sync(tg_store *s, const tg_cancel *cancel, tg_error *err);
+void tg_fs_pending_drop(fs_pending *p); /* closes and frees, syncs nothing */
+tg_status tg_fs_begin(tg_store *s, const char *key, tg_object_options options, tg_object **out,
+                      const tg_cancel *cancel, tg_error *err);
 
 #endif

@@ -10,36 +10,14 @@
 #include <string.h>
 #include <unistd.h>
 
-tg_status fs_fail(const char *doing, const char *key, tg_error *err)
-{
-    int e = errno;
-    tg_status st;
-
-    switch (e) {
-    case EXDEV:
-    case ELOOP:
-        st = tg_fail(err, TG_UNSUPPORTED, "%s '%s': a symbolic link leads out of the store",
-                     doing, key);
-        break;
-    case ENXIO: /* a socket, or a device that is not there */
-        st = tg_fail(err, TG_CORRUPT, "%s '%s': not a regular file", doing, key);
-        break;
-    default:
-        st = tg_fail_errno(err, "%s '%s'", doing, key);
-    }
-    if (err != NULL)
-        err->sys = e;
-    tg_error_at(err, key, TG_NO_OFFSET);
-    return st;
-}
-
 /* Reading: what cannot be a file here is no key. */
 static bool means_no_key(int e)
 {
     return e == ENOENT || e == ENOTDIR || e == EISDIR || e == ENAMETOOLONG;
 }
 
-tg_status fs_open_value(fs_store *fs, const char *key, int *fd, struct stat *st, tg_error *err)
+tg_status tg_fs_open_value(fs_store *fs, const char *key, int *fd, struct stat *st,
+                           tg_error *err)
 {
     /* O_NONBLOCK: opening a FIFO must not wait for its writer. */
     TG_AUTO(tg_fd) f = tg_sys_open_beneath(fs->dir, key, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
@@ -47,9 +25,9 @@ tg_status fs_open_value(fs_store *fs, const char *key, int *fd, struct stat *st,
     if (f < 0 && means_no_key(errno))
         return tg_fail(err, TG_NOT_FOUND, "no key '%s'", key);
     if (f < 0)
-        return fs_fail("open", key, err);
+        return tg_file_fail("open", key, err);
     if (tg_sys_stat_fd(f, st) != 0)
-        return fs_fail("stat", key, err);
+        return tg_file_fail("stat", key, err);
     if (S_ISDIR(st->st_mode))
         return tg_fail(err, TG_NOT_FOUND, "no key '%s'", key);
     if (!S_ISREG(st->st_mode))
@@ -102,7 +80,7 @@ static tg_status sync_dir(fs_store *fs, const char *key, size_t n, tg_error *err
 {
     char path[TG_STORE_KEY_MAX + 1];
     TG_AUTO(tg_fd) dir = open_dir(fs, key, n, path);
-    return dir < 0 ? fs_fail("open directory", path, err) : tg_dir_sync(dir, path, err);
+    return dir < 0 ? tg_file_fail("open directory", path, err) : tg_dir_sync(dir, path, err);
 }
 
 static size_t parent_len(const char *key, size_t n)
@@ -112,7 +90,7 @@ static size_t parent_len(const char *key, size_t n)
     return n == 0 ? 0 : n - 1;
 }
 
-tg_status fs_sync_entry(fs_store *fs, const char *key, int dir, tg_error *err)
+tg_status tg_fs_sync_entry(fs_store *fs, const char *key, int dir, tg_error *err)
 {
     size_t end = parent_len(key, strlen(key));
 
@@ -140,7 +118,7 @@ static tg_status in_the_way(const char *doing, const char *key, tg_error *err)
         return tg_fail(err, TG_INVALID, "'%s' is the prefix of other values", key);
     if (errno == ENAMETOOLONG)
         return tg_fail(err, TG_INVALID, "a part of '%s' is too long for the file system", key);
-    return fs_fail(doing, key, err);
+    return tg_file_fail(doing, key, err);
 }
 
 static tg_status make_dirs(fs_store *fs, const char *key, size_t end, tg_error *err)
@@ -165,8 +143,8 @@ static tg_status make_dirs(fs_store *fs, const char *key, size_t end, tg_error *
     return TG_OK;
 }
 
-tg_status fs_open_parent(fs_store *fs, const char *key, bool make, int *dir, const char **leaf,
-                         tg_error *err)
+tg_status tg_fs_open_parent(fs_store *fs, const char *key, bool make, int *dir,
+                            const char **leaf, tg_error *err)
 {
     char path[TG_STORE_KEY_MAX + 1];
     size_t end = parent_len(key, strlen(key));
@@ -187,18 +165,18 @@ tg_status fs_open_parent(fs_store *fs, const char *key, bool make, int *dir, con
 
 /* --- Temporaries ----------------------------------------------------------- */
 
-void fs_tmp_name(fs_store *fs, char *dst)
+void tg_fs_tmp_name(fs_store *fs, char *dst)
 {
     /* The pid tells a cleaner whose it was; the time, that it is not an earlier process's. */
     (void)snprintf(dst, FS_TMP_BYTES, FS_TMP_PREFIX "%ld-%llx", (long)getpid(),
                    (unsigned long long)atomic_fetch_add(&fs->serial, 1));
 }
 
-tg_status fs_create_tmp(fs_store *fs, int dir, const char *key, char *name, int *fd,
-                        tg_error *err)
+tg_status tg_fs_create_tmp(fs_store *fs, int dir, const char *key, char *name, int *fd,
+                           tg_error *err)
 {
     for (int tries = 0;; tries++) {
-        fs_tmp_name(fs, name);
+        tg_fs_tmp_name(fs, name);
         *fd = tg_sys_open(dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
         if (*fd >= 0)
             return TG_OK;
@@ -213,13 +191,13 @@ static tg_status publish_by_link(int dir, const char *tmp, const char *leaf, con
 {
     if (tg_sys_link(dir, tmp, dir, leaf) != 0)
         return errno == EEXIST ? tg_fail(err, TG_EXISTS, "'%s' is there already", key)
-                               : fs_fail("link", key, err);
+                               : tg_file_fail("link", key, err);
     (void)tg_sys_unlink(dir, tmp, 0); /* a stray name of the same bytes, which no list shows */
     return TG_OK;
 }
 
-tg_status fs_publish(int dir, const char *tmp, const char *leaf, bool exclusive,
-                     const char *key, tg_error *err)
+tg_status tg_fs_publish(int dir, const char *tmp, const char *leaf, bool exclusive,
+                        const char *key, tg_error *err)
 {
     if (!exclusive)
         return tg_sys_rename(dir, tmp, dir, leaf) == 0 ? TG_OK
@@ -230,5 +208,5 @@ tg_status fs_publish(int dir, const char *tmp, const char *leaf, bool exclusive,
         return tg_fail(err, TG_EXISTS, "'%s' is there already", key);
     if (errno == EINVAL || errno == ENOSYS)
         return publish_by_link(dir, tmp, leaf, key, err);
-    return fs_fail("rename to", key, err);
+    return tg_file_fail("rename to", key, err);
 }

@@ -1,7 +1,7 @@
 /* store/fs_put.c - whole values into a directory: written beside the target
  * under a temporary name, made durable, renamed, and the rename made durable.
  *
- * A lazy put leaves out both syncs; fs_sync() makes up for them, for all files
+ * A lazy put leaves out both syncs; tg_fs_sync() makes up for them, for all files
  * first and then for the directories. A lazy put over an old value still syncs
  * the new bytes first: else a power cut could leave neither. */
 #include "store/fs.h"
@@ -9,6 +9,32 @@
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
+
+tg_status tg_fs_staging_get(fs_store *fs, tg_arena *block, tg_error *err)
+{
+    {
+        TG_LOCKED(&fs->lock);
+        if (fs->n_staging > 0) {
+            *block = fs->staging[--fs->n_staging];
+            return TG_OK;
+        }
+    }
+    return tg_arena_map(block, TG_FILE_BLOCK, err);
+}
+
+void tg_fs_staging_put(fs_store *fs, tg_arena *block)
+{
+    if (block->data == NULL)
+        return;
+    {
+        TG_LOCKED(&fs->lock);
+        if (fs->n_staging < FS_STAGING_KEPT) {
+            fs->staging[fs->n_staging++] = *block;
+            *block = (tg_arena){0};
+        }
+    }
+    tg_arena_unmap(block);
+}
 
 /* Whole blocks past the page cache, straight from the caller's memory where that is aligned,
  * and the file cut to its length after the last. */
@@ -18,20 +44,20 @@ static tg_status write_direct(fs_store *fs, int fd, const char *key, const uint8
     size_t straight = (uintptr_t)data % align == 0 ? len / align * align : 0;
     tg_arena block = {0};
 
-    TG_TRY(fs_write_aligned(fd, data, straight, 0, align, key, cancel, err));
+    TG_TRY(tg_file_write(fd, data, straight, 0, align, key, cancel, err));
     if (straight == len)
         return TG_OK;
-    TG_TRY(fs_staging_get(fs, &block, err));
+    TG_TRY(tg_fs_staging_get(fs, &block, err));
     tg_status st = TG_OK;
-    for (size_t at = straight; at < len && st == TG_OK; at += FS_BLOCK) {
-        size_t n = len - at < FS_BLOCK ? len - at : FS_BLOCK;
+    for (size_t at = straight; at < len && st == TG_OK; at += TG_FILE_BLOCK) {
+        size_t n = len - at < TG_FILE_BLOCK ? len - at : TG_FILE_BLOCK;
         size_t padded = (n + align - 1) / align * align;
         memcpy(block.data, data + at, n);
         memset(block.data + n, 0, padded - n);
-        st = fs_write_aligned(fd, block.data, padded, at, align, key, cancel, err);
+        st = tg_file_write(fd, block.data, padded, at, align, key, cancel, err);
     }
-    fs_staging_put(fs, &block);
-    return st != TG_OK || len % align == 0 ? st : fs_truncate(fd, len, key, err);
+    tg_fs_staging_put(fs, &block);
+    return st != TG_OK || len % align == 0 ? st : tg_file_truncate(fd, len, key, err);
 }
 
 static tg_status write_value(fs_store *fs, int fd, const char *key, const void *data,
@@ -40,27 +66,17 @@ static tg_status write_value(fs_store *fs, int fd, const char *key, const void *
     size_t align = 1;
 
     if (len >= FS_DIRECT_MIN && !fs->buffered) {
-        TG_TRY(fs_try_direct(fd, key, true, &align, err));
-        TG_TRY(fs_preallocate(fd, len, key, err));
+        TG_TRY(tg_file_try_direct(fd, key, true, &align, err));
+        TG_TRY(tg_file_preallocate(fd, len, key, err));
     }
     if (align > 1)
         return write_direct(fs, fd, key, data, len, align, cancel, err);
-    return fs_write_aligned(fd, data, len, 0, 1, key, cancel, err);
-}
-
-static tg_status close_file(int *fd, const char *key, tg_error *err)
-{
-#if TG_PLANT == 2
-    (void)tg_sys_close(*fd), (void)key, (void)err;
-    *fd = -1;
-    return TG_OK;
-#endif
-    return tg_fd_close(fd, key, err);
+    return tg_file_write(fd, data, len, 0, 1, key, cancel, err);
 }
 
 /* --- Group commit ----------------------------------------------------------- */
 
-void fs_pending_drop(fs_pending *p)
+void tg_fs_pending_drop(fs_pending *p)
 {
     for (size_t i = 0; i < p->n_files; i++)
         (void)tg_sys_close(p->files[i]); /* abandoned, or reported already */
@@ -97,9 +113,9 @@ static tg_status sync_taken(fs_store *fs, fs_pending *p, tg_error *err)
         int fd = p->files[i];
         p->files[i] = p->files[p->n_files - 1];
         p->n_files--, i--;
-        tg_status st = fs_sync_file(fd, "a value of this store", err);
+        tg_status st = tg_file_sync(fd, "a value of this store", err);
         if (st == TG_OK)
-            st = close_file(&fd, "a value of this store", err);
+            st = tg_file_close(&fd, "a value of this store", err);
         else
             (void)tg_sys_close(fd); /* already failing */
         TG_TRY(st);
@@ -107,13 +123,13 @@ static tg_status sync_taken(fs_store *fs, fs_pending *p, tg_error *err)
     for (size_t i = 0; i < p->n_dirs; i++) {
         TG_AUTO(tg_fd) dir = -1;
         const char *leaf;
-        TG_TRY(fs_open_parent(fs, p->dirs[i], false, &dir, &leaf, err));
-        TG_TRY(fs_sync_entry(fs, p->dirs[i], dir, err));
+        TG_TRY(tg_fs_open_parent(fs, p->dirs[i], false, &dir, &leaf, err));
+        TG_TRY(tg_fs_sync_entry(fs, p->dirs[i], dir, err));
     }
     return TG_OK;
 }
 
-tg_status fs_sync(tg_store *s, const tg_cancel *cancel, tg_error *err)
+tg_status tg_fs_sync(tg_store *s, const tg_cancel *cancel, tg_error *err)
 {
     fs_store *fs = (fs_store *)s;
     tg_error own = {0};
@@ -125,10 +141,10 @@ tg_status fs_sync(tg_store *s, const tg_cancel *cancel, tg_error *err)
     if (st != TG_OK)
         own = fs->failed;
     else if (fs->no_sync && tg_sys_sync_fs(fs->dir) != 0)
-        st = fs_fail("sync the file system of", fs->root, &own);
+        st = tg_file_fail("sync the file system of", fs->root, &own);
     else
         st = sync_taken(fs, &taken, &own);
-    fs_pending_drop(&taken);
+    tg_fs_pending_drop(&taken);
     st = sync_end(fs, st, &own);
     if (st != TG_OK && err != NULL)
         *err = own;
@@ -168,7 +184,7 @@ static tg_status note_pending(fs_store *fs, const char *key, int *fd, char **nam
     if (*fd >= 0)
         (void)tg_sys_write_out(*fd, 0, 0, false); /* a hint: the sync has less to wait for */
     while (!note_locked(fs, key, fd, name))
-        TG_TRY(fs_sync(&fs->base, cancel, err));
+        TG_TRY(tg_fs_sync(&fs->base, cancel, err));
     return TG_OK;
 }
 
@@ -183,11 +199,11 @@ static tg_status put_lazy(fs_store *fs, int dir, const char *tmp, const char *le
 
     if (name == NULL)
         return tg_fail(err, TG_NO_MEMORY, "no memory for '%s'", key);
-    tg_status st = fs_publish(dir, tmp, leaf, true, key, err);
+    tg_status st = tg_fs_publish(dir, tmp, leaf, true, key, err);
     if (st == TG_EXISTS && !exclusive) {
-        TG_TRY(fs_sync_file(*fd, key, err));
-        TG_TRY(close_file(fd, key, err));
-        st = fs_publish(dir, tmp, leaf, false, key, err);
+        TG_TRY(tg_file_sync(*fd, key, err));
+        TG_TRY(tg_file_close(fd, key, err));
+        st = tg_fs_publish(dir, tmp, leaf, false, key, err);
     }
     TG_TRY(st);
     return note_pending(fs, key, fd, &name, cancel, err);
@@ -197,14 +213,14 @@ static tg_status put_synced(fs_store *fs, int dir, const char *tmp, const char *
                             const char *key, unsigned how, tg_error *err)
 {
     if (!fs->no_sync)
-        TG_TRY(fs_sync_file(*fd, key, err));
-    TG_TRY(close_file(fd, key, err));
-    TG_TRY(fs_publish(dir, tmp, leaf, (how & TG_PUT_NEW) != 0, key, err));
-    return fs->no_sync ? TG_OK : fs_sync_entry(fs, key, dir, err);
+        TG_TRY(tg_file_sync(*fd, key, err));
+    TG_TRY(tg_file_close(fd, key, err));
+    TG_TRY(tg_fs_publish(dir, tmp, leaf, (how & TG_PUT_NEW) != 0, key, err));
+    return fs->no_sync ? TG_OK : tg_fs_sync_entry(fs, key, dir, err);
 }
 
-tg_status fs_put(tg_store *s, const char *key, const void *data, size_t len, unsigned how,
-                 const tg_cancel *cancel, tg_error *err)
+tg_status tg_fs_put(tg_store *s, const char *key, const void *data, size_t len, unsigned how,
+                    const tg_cancel *cancel, tg_error *err)
 {
     fs_store *fs = (fs_store *)s;
     TG_AUTO(tg_fd) dir = -1;
@@ -212,8 +228,8 @@ tg_status fs_put(tg_store *s, const char *key, const void *data, size_t len, uns
     char tmp[FS_TMP_BYTES];
     const char *leaf;
 
-    TG_TRY(fs_open_parent(fs, key, true, &dir, &leaf, err));
-    TG_TRY(fs_create_tmp(fs, dir, key, tmp, &fd, err));
+    TG_TRY(tg_fs_open_parent(fs, key, true, &dir, &leaf, err));
+    TG_TRY(tg_fs_create_tmp(fs, dir, key, tmp, &fd, err));
     tg_status st = write_value(fs, fd, key, data, len, cancel, err);
     if (st == TG_OK && (how & TG_PUT_LAZY) != 0 && !fs->no_sync)
         st = put_lazy(fs, dir, tmp, leaf, &fd, key, how, cancel, err);

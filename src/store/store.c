@@ -170,8 +170,8 @@ tg_status tg_store_size(tg_store *s, const char *key, uint64_t *bytes, const tg_
     return name_store(s, key, s->ops->size(s, key, bytes, cancel, err), err);
 }
 
-static tg_status put(tg_store *s, const char *key, const void *data, size_t len, unsigned how,
-                     const tg_cancel *cancel, tg_error *err)
+tg_status tg_store_put_how(tg_store *s, const char *key, const void *data, size_t len,
+                           unsigned how, const tg_cancel *cancel, tg_error *err)
 {
     uint32_t caps = TG_STORE_CAN_WRITE | ((how & TG_PUT_NEW) != 0 ? TG_STORE_CAN_PUT_NEW : 0);
     TG_TRY(check(s, key, caps, s->ops->put != NULL, "write", cancel, err));
@@ -181,19 +181,19 @@ static tg_status put(tg_store *s, const char *key, const void *data, size_t len,
 tg_status tg_store_put(tg_store *s, const char *key, const void *data, size_t len,
                        const tg_cancel *cancel, tg_error *err)
 {
-    return put(s, key, data, len, 0, cancel, err);
+    return tg_store_put_how(s, key, data, len, 0, cancel, err);
 }
 
 tg_status tg_store_put_new(tg_store *s, const char *key, const void *data, size_t len,
                            const tg_cancel *cancel, tg_error *err)
 {
-    return put(s, key, data, len, TG_PUT_NEW, cancel, err);
+    return tg_store_put_how(s, key, data, len, TG_PUT_NEW, cancel, err);
 }
 
 tg_status tg_store_put_lazy(tg_store *s, const char *key, const void *data, size_t len,
                             const tg_cancel *cancel, tg_error *err)
 {
-    return put(s, key, data, len, TG_PUT_LAZY, cancel, err);
+    return tg_store_put_how(s, key, data, len, TG_PUT_LAZY, cancel, err);
 }
 
 tg_status tg_store_sync(tg_store *s, const tg_cancel *cancel, tg_error *err)

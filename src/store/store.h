@@ -138,6 +138,10 @@ typedef struct tg_store_ops {
 } tg_store_ops;
 
 enum { TG_PUT_NEW = 1, TG_PUT_LAZY = 2 };
+/* put, put_new and put_lazy by flags: for a wrapper that passes them on. */
+TG_MUST_USE tg_status tg_store_put_how(tg_store *s, const char *key, const void *data,
+                                       size_t len, unsigned how, const tg_cancel *cancel,
+                                       tg_error *err);
 
 /* Filled by tg_store_init(); a backend then sets what else it knows. */
 struct tg_store {
@@ -190,10 +194,10 @@ typedef struct tg_store_counts {
     uint64_t gets, get_bytes, puts, put_bytes, syncs, removes, lists, sizes;
 } tg_store_counts;
 TG_MUST_USE tg_status tg_store_open_count(tg_store **out, tg_store *inner, tg_error *err);
-tg_store_counts tg_store_counted(const tg_store *count_store);
+tg_store_counts tg_store_counted(const tg_store *count_of);
 /* The n-th operation from now fails with TG_IO, once or from then on. n 0: off. */
 TG_MUST_USE tg_status tg_store_open_fault(tg_store **out, tg_store *inner, tg_error *err);
-void tg_store_fail_at(tg_store *fault_store, long n, bool persistent);
+void tg_store_fail_at(tg_store *s, long n, bool persistent);
 
 /* The directory behind a local store (borrowed descriptor), and its path. -1, NULL: not local.
  */

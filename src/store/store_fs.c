@@ -22,7 +22,7 @@ static tg_status fs_get_into(tg_store *s, const char *key, tg_range range, void 
     uint64_t offset, len;
 
     (void)cancel;
-    TG_TRY(fs_open_value((fs_store *)s, key, &fd, &st, err));
+    TG_TRY(tg_fs_open_value((fs_store *)s, key, &fd, &st, err));
     TG_TRY(tg_range_resolve(range, (uint64_t)st.st_size, &offset, &len, err));
     if (len > cap) {
         *n = len > SIZE_MAX ? SIZE_MAX : (size_t)len;
@@ -43,7 +43,7 @@ static tg_status fs_get_ranges(tg_store *s, const char *key, const tg_span *span
     struct stat st;
     uint64_t offset, len;
 
-    TG_TRY(fs_open_value((fs_store *)s, key, &fd, &st, err));
+    TG_TRY(tg_fs_open_value((fs_store *)s, key, &fd, &st, err));
     for (size_t i = 0; i < n; i++) {
         TG_TRY(tg_cancel_check(cancel, err));
         TG_TRY(tg_range_resolve(tg_range_at(spans[i].offset, spans[i].len),
@@ -60,7 +60,7 @@ static tg_status fs_size(tg_store *s, const char *key, uint64_t *bytes, const tg
     struct stat st;
 
     (void)cancel;
-    TG_TRY(fs_open_value((fs_store *)s, key, &fd, &st, err));
+    TG_TRY(tg_fs_open_value((fs_store *)s, key, &fd, &st, err));
     *bytes = (uint64_t)st.st_size;
     return TG_OK;
 }
@@ -72,12 +72,12 @@ static tg_status fs_remove(tg_store *s, const char *key, const tg_cancel *cancel
     const char *leaf;
 
     (void)cancel;
-    TG_TRY(fs_open_parent(fs, key, false, &dir, &leaf, err));
+    TG_TRY(tg_fs_open_parent(fs, key, false, &dir, &leaf, err));
     if (tg_sys_unlink(dir, leaf, 0) != 0)
         return errno == ENOENT || errno == EISDIR || errno == EPERM
                    ? tg_fail(err, TG_NOT_FOUND, "no key '%s'", key)
-                   : fs_fail("remove", key, err);
-    return fs->no_sync ? TG_OK : fs_sync_entry(fs, key, dir, err);
+                   : tg_file_fail("remove", key, err);
+    return fs->no_sync ? TG_OK : tg_fs_sync_entry(fs, key, dir, err);
 }
 
 /* --- Listing ------------------------------------------------------------- */
@@ -152,7 +152,7 @@ static tg_status read_names(fs_store *fs, const char *prefix, DIR *d, names *l,
         errno = 0;
         const struct dirent *e = readdir(d);
         if (e == NULL)
-            return errno == 0 ? TG_OK : fs_fail("list", prefix, err);
+            return errno == 0 ? TG_OK : tg_file_fail("list", prefix, err);
         if (is_temporary(e->d_name) || !tg_store_key_valid(e->d_name))
             continue;
         kind_of(fs, prefix, e, &is_file, &is_dir);
@@ -172,10 +172,10 @@ static tg_status read_dir(fs_store *fs, const char *prefix, names *l, const tg_c
     if (fd < 0)
         return errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG
                    ? TG_OK /* no keys there */
-                   : fs_fail("list", prefix, err);
+                   : tg_file_fail("list", prefix, err);
     DIR *d = fdopendir(fd);
     if (d == NULL) {
-        tg_status st = fs_fail("list", prefix, err);
+        tg_status st = tg_file_fail("list", prefix, err);
         tg_fd_auto(&fd);
         return st;
     }
@@ -233,14 +233,14 @@ static tg_status fs_list(tg_store *s, const char *prefix, tg_list_fn fn, void *u
 static tg_status fs_close(tg_store *s, tg_error *err)
 {
     fs_store *fs = (fs_store *)s;
-    return fs->no_sync ? TG_OK : fs_sync(s, NULL, err);
+    return fs->no_sync ? TG_OK : tg_fs_sync(s, NULL, err);
 }
 
 static void fs_free(tg_store *s)
 {
     fs_store *fs = (fs_store *)s;
 
-    fs_pending_drop(&fs->pending);
+    tg_fs_pending_drop(&fs->pending);
     for (size_t i = 0; i < fs->n_staging; i++)
         tg_arena_unmap(&fs->staging[i]);
     tg_fd_auto(&fs->dir);
@@ -255,11 +255,11 @@ static const tg_store_ops fs_ops = {
     .get_into = fs_get_into,
     .get_ranges = fs_get_ranges,
     .size = fs_size,
-    .put = fs_put,
-    .sync = fs_sync,
+    .put = tg_fs_put,
+    .sync = tg_fs_sync,
     .remove = fs_remove,
     .list = fs_list,
-    .begin = fs_begin,
+    .begin = tg_fs_begin,
     .close = fs_close,
     .free = fs_free,
 };
@@ -267,25 +267,11 @@ static const tg_store_ops fs_ops = {
 /* Make the root, and its entry durable. */
 static tg_status make_root(const char *root, tg_store_mode mode, bool sync, tg_error *err)
 {
-    TG_AUTO(tg_str) parent = tg_strdup(root);
-
-    if (parent == NULL)
-        return tg_fail(err, TG_NO_MEMORY, "no memory for a store");
     if (tg_sys_mkdir(AT_FDCWD, root, 0777) != 0)
         return errno == EEXIST && mode == TG_STORE_OPEN_OR_CREATE
                    ? TG_OK
-                   : fs_fail("make directory", root, err);
-    if (!sync)
-        return TG_OK;
-    size_t n = strlen(parent);
-    while (n > 1 && parent[n - 1] == '/')
-        n--;
-    while (n > 0 && parent[n - 1] != '/')
-        n--;
-    parent[n] = '\0';
-    TG_AUTO(tg_fd)
-    dir = tg_sys_open(AT_FDCWD, n == 0 ? "." : parent, O_RDONLY | O_DIRECTORY, 0);
-    return dir < 0 ? fs_fail("open directory", parent, err) : tg_dir_sync(dir, parent, err);
+                   : tg_file_fail("make directory", root, err);
+    return sync ? tg_file_sync_entry(root, err) : TG_OK;
 }
 
 static tg_status open_root(fs_store *fs, const char *root, tg_store_mode mode, tg_error *err)
@@ -294,7 +280,7 @@ static tg_status open_root(fs_store *fs, const char *root, tg_store_mode mode, t
         TG_TRY(make_root(root, mode, !fs->no_sync, err));
     fs->dir = tg_sys_open(AT_FDCWD, root, O_RDONLY | O_DIRECTORY, 0);
     if (fs->dir < 0)
-        return fs_fail("open directory", root, err);
+        return tg_file_fail("open directory", root, err);
     fs->root = tg_strdup(root);
     if (fs->root == NULL)
         return tg_fail(err, TG_NO_MEMORY, "no memory for a store");

@@ -1,13 +1,39 @@
-/* store/fs_direct.c - moving bytes to a file past the page cache, or through it
- * without filling it. Knows no keys but for messages. */
+/* store/file_io.c - moving bytes to a file past the page cache, or through it
+ * without filling it. Knows no store. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* fstatfs() */
 #endif
-#include "store/fs.h"
+#include "store/file_io.h"
+
+#include "base/sys.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/vfs.h>
+
+tg_status tg_file_fail(const char *doing, const char *key, tg_error *err)
+{
+    int e = errno;
+    tg_status st;
+
+    switch (e) {
+    case EXDEV:
+    case ELOOP:
+        st = tg_fail(err, TG_UNSUPPORTED, "%s '%s': a symbolic link leads out of the store",
+                     doing, key);
+        break;
+    case ENXIO: /* a socket, or a device that is not there */
+        st = tg_fail(err, TG_CORRUPT, "%s '%s': not a regular file", doing, key);
+        break;
+    default:
+        st = tg_fail_errno(err, "%s '%s'", doing, key);
+    }
+    if (err != NULL)
+        err->sys = e;
+    tg_error_at(err, key, TG_NO_OFFSET);
+    return st;
+}
 
 #define MIN_ALIGN \
     ((size_t)4096) /* a smaller unit makes file systems read what they write over */
@@ -37,39 +63,40 @@ static bool probe(int fd)
     return works;
 }
 
-tg_status fs_try_direct(int fd, const char *key, bool empty, size_t *align, tg_error *err)
+tg_status tg_file_try_direct(int fd, const char *key, bool empty, size_t *align, tg_error *err)
 {
     uint32_t memory = 0, offset = 0;
 
     *align = 1;
     if (tg_sys_direct_align(fd, &memory, &offset) == 0) {
         size_t want = power_of_two(memory > offset ? memory : offset);
-        if (memory > 0 && offset > 0 && want <= FS_BLOCK && tg_sys_set_direct(fd, true) == 0)
+        if (memory > 0 && offset > 0 && want <= TG_FILE_BLOCK &&
+            tg_sys_set_direct(fd, true) == 0)
             *align = want;
         return TG_OK;
     }
     if (errno != ENOSYS)
-        return fs_fail("ask for direct I/O of", key, err);
+        return tg_file_fail("ask for direct I/O of", key, err);
     if (!empty)
         return TG_OK;
     if (probe(fd))
         *align = MIN_ALIGN;
     else
-        (void)tg_sys_set_direct(fd, false); /* if it was never set, nothing changes */
-    return fs_truncate(fd, 0, key, err);    /* what the probe wrote */
+        (void)tg_sys_set_direct(fd, false);   /* if it was never set, nothing changes */
+    return tg_file_truncate(fd, 0, key, err); /* what the probe wrote */
 }
 
-tg_status fs_preallocate(int fd, uint64_t len, const char *key, tg_error *err)
+tg_status tg_file_preallocate(int fd, uint64_t len, const char *key, tg_error *err)
 {
     if (len == 0 || len > INT64_MAX || tg_sys_allocate(fd, 0, (off_t)len) == 0)
         return TG_OK;
     if (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL)
         return TG_OK;
-    return fs_fail("reserve space for", key, err);
+    return tg_file_fail("reserve space for", key, err);
 }
 
-#define SHORT_WRITES 8              /* in a row that bring no aligned block further */
-#define PIECE        (FS_BLOCK * 8) /* between two looks at the cancel token */
+#define SHORT_WRITES 8                   /* in a row that bring no aligned block further */
+#define PIECE        (TG_FILE_BLOCK * 8) /* between two looks at the cancel token */
 
 static tg_status fail_write(const char *key, uint64_t offset, tg_error *err)
 {
@@ -79,8 +106,8 @@ static tg_status fail_write(const char *key, uint64_t offset, tg_error *err)
     return st;
 }
 
-tg_status fs_write_aligned(int fd, const void *data, size_t len, uint64_t offset, size_t align,
-                           const char *key, const tg_cancel *cancel, tg_error *err)
+tg_status tg_file_write(int fd, const void *data, size_t len, uint64_t offset, size_t align,
+                        const char *key, const tg_cancel *cancel, tg_error *err)
 {
     const uint8_t *p = data;
     int in_vain = 0;
@@ -104,48 +131,50 @@ tg_status fs_write_aligned(int fd, const void *data, size_t len, uint64_t offset
     return TG_OK;
 }
 
-tg_status fs_sync_file(int fd, const char *key, tg_error *err)
+tg_status tg_file_sync(int fd, const char *key, tg_error *err)
 {
     int rc = tg_sys_fdatasync(fd);
 #if TG_PLANT == 3
     rc = 0;
 #endif
-    return rc == 0 ? TG_OK : fs_fail("sync", key, err);
+    return rc == 0 ? TG_OK : tg_file_fail("sync", key, err);
 }
 
-tg_status fs_truncate(int fd, uint64_t len, const char *key, tg_error *err)
+tg_status tg_file_close(int *fd, const char *key, tg_error *err)
+{
+#if TG_PLANT == 2
+    (void)tg_sys_close(*fd), (void)key, (void)err;
+    *fd = -1;
+    return TG_OK;
+#endif
+    return tg_fd_close(fd, key, err);
+}
+
+tg_status tg_file_sync_entry(const char *path, tg_error *err)
+{
+    TG_AUTO(tg_str) parent = tg_strdup(path);
+
+    if (parent == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "no memory for the name of a directory");
+    size_t n = strlen(parent);
+    while (n > 1 && parent[n - 1] == '/')
+        n--;
+    while (n > 0 && parent[n - 1] != '/')
+        n--;
+    parent[n] = '\0';
+    TG_AUTO(tg_fd)
+    dir = tg_sys_open(AT_FDCWD, n == 0 ? "." : parent, O_RDONLY | O_DIRECTORY, 0);
+    return dir < 0 ? tg_file_fail("open directory", parent, err)
+                   : tg_dir_sync(dir, parent, err);
+}
+
+tg_status tg_file_truncate(int fd, uint64_t len, const char *key, tg_error *err)
 {
     if (len > INT64_MAX)
         return tg_fail(err, TG_INVALID, "'%s' cannot have %llu bytes", key,
                        (unsigned long long)len);
     return tg_sys_truncate(fd, (off_t)len) == 0 ? TG_OK
-                                                : fs_fail("set the length of", key, err);
-}
-
-tg_status fs_staging_get(fs_store *fs, tg_arena *block, tg_error *err)
-{
-    {
-        TG_LOCKED(&fs->lock);
-        if (fs->n_staging > 0) {
-            *block = fs->staging[--fs->n_staging];
-            return TG_OK;
-        }
-    }
-    return tg_arena_map(block, FS_BLOCK, err);
-}
-
-void fs_staging_put(fs_store *fs, tg_arena *block)
-{
-    if (block->data == NULL)
-        return;
-    {
-        TG_LOCKED(&fs->lock);
-        if (fs->n_staging < FS_STAGING_KEPT) {
-            fs->staging[fs->n_staging++] = *block;
-            *block = (tg_arena){0};
-        }
-    }
-    tg_arena_unmap(block);
+                                                : tg_file_fail("set the length of", key, err);
 }
 
 /* --- Behind a buffered writer ---------------------------------------------- */
@@ -155,16 +184,16 @@ static bool cannot(int e)
     return e == ENOSYS || e == EINVAL || e == ESPIPE || e == EOPNOTSUPP;
 }
 
-void fs_behind_add(fs_behind *b, fs_extent now, fs_extent *start, fs_extent *finish)
+void tg_behind_add(tg_behind *b, tg_extent now, tg_extent *start, tg_extent *finish)
 {
-    *start = *finish = (fs_extent){0};
+    *start = *finish = (tg_extent){0};
     if (now.len == 0)
         return;
-    fs_extent *last = b->n > 0 ? &b->block[b->n - 1] : NULL;
-    if (last != NULL && last->offset + last->len == now.offset && last->len < FS_BLOCK) {
+    tg_extent *last = b->n > 0 ? &b->block[b->n - 1] : NULL;
+    if (last != NULL && last->offset + last->len == now.offset && last->len < TG_FILE_BLOCK) {
         last->len += now.len; /* small appends gather */
     } else {
-        if (b->n == FS_BEHIND) {
+        if (b->n == TG_BEHIND) {
             *finish = b->block[0];
             memmove(b->block, b->block + 1, sizeof b->block - sizeof b->block[0]);
             b->n--;
@@ -172,22 +201,22 @@ void fs_behind_add(fs_behind *b, fs_extent now, fs_extent *start, fs_extent *fin
         last = &b->block[b->n++];
         *last = now;
     }
-    if (last->len >= FS_BLOCK)
+    if (last->len >= TG_FILE_BLOCK)
         *start = *last;
 }
 
-static tg_status write_out(int fd, fs_extent x, bool wait, bool *can, const char *key,
+static tg_status write_out(int fd, tg_extent x, bool wait, bool *can, const char *key,
                            tg_error *err)
 {
     if (tg_sys_write_out(fd, (off_t)x.offset, (off_t)x.len, wait) == 0)
         return TG_OK;
     if (!cannot(errno))
-        return fs_fail("write out", key, err);
+        return tg_file_fail("write out", key, err);
     *can = false;
     return TG_OK;
 }
 
-tg_status fs_behind_run(int fd, fs_extent start, fs_extent finish, bool *can, const char *key,
+tg_status tg_behind_run(int fd, tg_extent start, tg_extent finish, bool *can, const char *key,
                         tg_error *err)
 {
     if (start.len > 0 && *can)
