@@ -54,8 +54,9 @@ typedef struct tg_source_info {
     double fps;             /* paced or nominal; 0: not known */
     tg_pixel_format pixels; /* how the frames of tg_source_next() are packed */
     tg_id_kind ids;
-    bool fills;    /* writes into the caller's room without a copy: worth a lease */
-    bool can_wait; /* false: frames are lost if nobody takes them */
+    uint64_t buffer_bytes; /* memory of its own: with `fills` only if next gets no room */
+    bool fills;            /* writes into the caller's room without a copy: worth a lease */
+    bool can_wait;         /* false: frames are lost if nobody takes them */
 } tg_source_info;
 
 /* One frame. */
@@ -63,10 +64,16 @@ typedef struct tg_source_frame {
     size_t size;        /* sizeof(tg_source_frame), set by the caller */
     const void *pixels; /* the source's until the next call, or the caller's room; NULL: the
                            input ended inside a frame (a row without pixels, and the end) */
+    uint64_t bytes;     /* that came: fewer than a whole frame has if pixels are NULL */
     tg_frame_layout layout;
     tg_frame_meta meta; /* columns NULL */
 } tg_source_frame;
 
+/* Split "NAME=SOURCE" as the command takes it: *source points behind the '=' and name gets what
+ * is before; without a NAME= that could be a node's path, name is "" and *source the whole text
+ * (so "./a=b.raw" is a file). TG_INVALID: an empty source, or a name longer than cap. */
+TG_API TG_MUST_USE tg_status tg_source_split(const char *text, char *name, size_t cap,
+                                             const char **source, tg_error *err);
 /* Open and check everything; a camera is connected, its features set, but not started before
  * the first frame is asked for. TG_INVALID: the spec, shape, dtype; an unknown feature or a
  * value it does not take (named). TG_NOT_FOUND: no such file or camera. TG_UNSUPPORTED: a pixel
@@ -91,9 +98,10 @@ TG_API void tg_source_close(tg_source *s); /* stop and free; s may be NULL */
  * `sequence` of array `array`, `width` items wide. Every item depends on all of array, sequence
  * and place:
  *
- *   p = (y * width + x) * size            place of the item in bytes
- *   word(i) = (mix(i + 1) ^ mix(mix(array + C) + sequence)) & M      64 bits, byte 0 lowest
- *   item = bytes p % 8 ... of word(p / 8), and of the words after it
+ *   p = (y * width + x) * size                  place of the item in bytes
+ *   key(b) = mix(mix(mix(array + C) + sequence) + b)
+ *   word(i) = (mix(i % 4096 + 1) ^ key(i / 4096)) & M          64 bits, byte 0 is the lowest
+ *   item = bytes p % 8 ... of word(p / 8), and of the word after it; little-endian
  *
  * mix is the finisher of splitmix64 (z ^= z >> 30, * 0xBF58476D1CE4E5B9, z ^= z >> 27,
  * * 0x94D049BB133111EB, z ^= z >> 31), C = 0x9E3779B97F4A7C15. M has all bits set but the top
