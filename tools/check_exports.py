@@ -10,7 +10,8 @@ import sys
 root, library = pathlib.Path(sys.argv[1]), sys.argv[2]
 marked = set()
 for path in (root / "include/tidegate").glob("*.h"):
-    text = re.sub(r"/\*.*?\*/|^#.*$", "", path.read_text(), flags=re.S | re.M)
+    text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
+    text = re.sub(r"^#.*$", "", text, flags=re.M)
     for declaration in re.findall(r"\bTG_API\b([^;]*);", text):
         name = re.search(r"(\w+)\s*(?:\(|\[|$)", declaration.replace("TG_MUST_USE", ""))
         if name:
