@@ -1,0 +1,241 @@
+/* What only a directory has: links, special files, temporaries, two processes. */
+#include "base/sys_kernel.h"
+#include "contract/stores.h"
+#include "store/store.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+static char folder[TEST_PATH];
+static int root = -1; /* folder/s */
+
+static tg_store *open_store(tg_store_mode mode)
+{
+    char path[TEST_PATH + 8];
+    tg_store *s = NULL;
+    tg_error err = {0};
+    (void)snprintf(path, sizeof path, "%s/s", folder);
+    tg_store_options o = {sizeof o, mode, false, false};
+    if (tg_store_open_fs(&s, path, &o, &err) != TG_OK)
+        test_failed(__FILE__, __LINE__, err.msg);
+    return s;
+}
+
+static tg_store *begin(void)
+{
+    test_folder(folder);
+    tg_store *s = open_store(TG_STORE_CREATE);
+    root = s == NULL ? -1 : tg_store_dir(s);
+    return s;
+}
+
+static void end(void)
+{
+    test_remove(AT_FDCWD, folder);
+}
+
+static void write_file(int dir, const char *name, const char *text)
+{
+    int fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    CHECK(close(fd) == 0);
+}
+
+static tg_status get(tg_store *s, const char *key, char *text)
+{
+    size_t n = 0;
+    tg_status st = tg_store_get_into(s, key, tg_range_all(), text, 63, &n, NULL, NULL, NULL);
+    text[st == TG_OK ? n : 0] = '\0';
+    return st;
+}
+
+static void links(void)
+{
+    TG_AUTO_PTR(tg_store) s = begin();
+    char text[64];
+    REQUIRE(s != NULL);
+    int up = open(folder, O_RDONLY | O_DIRECTORY);
+
+    write_file(up, "secret", "out of the store");
+    write_file(root, "in", "inside");
+    CHECK(mkdirat(root, "d", 0777) == 0);
+    CHECK(symlinkat("../in", root, "d/good") == 0);
+    CHECK(symlinkat("../../secret", root, "d/bad") == 0);
+    CHECK(symlinkat("/etc/passwd", root, "absolute") == 0);
+    CHECK(symlinkat("..", root, "up") == 0);
+    CHECK(symlinkat("nowhere", root, "dangling") == 0);
+    CHECK(symlinkat("loop", root, "loop") == 0);
+    CHECK_STATUS(get(s, "d/bad", text), TG_UNSUPPORTED);
+    CHECK_STATUS(get(s, "absolute", text), TG_UNSUPPORTED);
+    CHECK_STATUS(get(s, "up/secret", text), TG_UNSUPPORTED);
+    CHECK_STATUS(get(s, "dangling", text), TG_NOT_FOUND);
+    CHECK_STATUS(get(s, "loop", text), TG_UNSUPPORTED);
+    CHECK(tg_store_put(s, "up/new", "x", 1, NULL, NULL) != TG_OK);
+    CHECK(faccessat(up, "new", F_OK, 0) != 0);
+    /* A put replaces a link, not what it points to. */
+    CHECK_STATUS(tg_store_put(s, "d/bad", "mine", 4, NULL, NULL), TG_OK);
+    CHECK_STATUS(get(s, "d/bad", text), TG_OK);
+    CHECK(strcmp(text, "mine") == 0);
+    write_file(up, "t", "");
+    int fd = openat(up, "secret", O_RDONLY);
+    CHECK(read(fd, text, 63) == 16);
+    (void)close(fd);
+    /* openat2 follows a link that stays inside; without it, none is followed. */
+    fd = tg_kernel_walk_beneath(root, "d/good", O_RDONLY, 0);
+    CHECK(fd < 0 && errno == ELOOP);
+    fd = tg_kernel_walk_beneath(root, "up/secret", O_RDONLY, 0);
+    CHECK(fd < 0 && (errno == ELOOP || errno == ENOTDIR));
+    fd = tg_kernel_walk_beneath(root, "d/../../secret", O_RDONLY, 0);
+    CHECK(fd < 0 && errno == EXDEV);
+    fd = tg_kernel_walk_beneath(root, "d/bad", O_RDONLY, 0);
+    CHECK(fd >= 0 && read(fd, text, 63) == 4);
+    (void)close(fd);
+    (void)close(up);
+    end();
+}
+
+/* None of these may block, or be taken for a value. */
+static void special_files(void)
+{
+    TG_AUTO_PTR(tg_store) s = begin();
+    char text[64];
+    REQUIRE(s != NULL);
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    int sock = socket(AF_UNIX, SOCK_STREAM, 0);
+
+    CHECK(mkfifoat(root, "fifo", 0666) == 0);
+    (void)snprintf(a.sun_path, sizeof a.sun_path, "/proc/self/fd/%d/sock", root);
+    CHECK(bind(sock, (struct sockaddr *)&a, sizeof a) == 0);
+    CHECK_STATUS(get(s, "fifo", text), TG_CORRUPT);
+    CHECK_STATUS(get(s, "sock", text), TG_CORRUPT);
+    CHECK_STATUS(get(s, "fifo/x", text), TG_NOT_FOUND);
+    tg_object *o = NULL;
+    CHECK_STATUS(tg_object_begin(s, "fifo",
+                                 (tg_object_options){.visible = true, .reopen = true}, &o, NULL,
+                                 NULL),
+                 TG_CORRUPT);
+    CHECK_STATUS(tg_store_put(s, "fifo", "x", 1, NULL, NULL), TG_OK); /* replaced */
+    CHECK_STATUS(get(s, "fifo", text), TG_OK);
+    (void)close(sock);
+    end();
+}
+
+static bool note(void *user, const char *name)
+{
+    char *text = user;
+    size_t n = strlen(text);
+    (void)snprintf(text + n, 512 - n, "%s ", name);
+    return true;
+}
+
+static void temporaries_are_not_listed(void)
+{
+    TG_AUTO_PTR(tg_store) s = begin();
+    char text[512] = "";
+    REQUIRE(s != NULL);
+
+    write_file(root, ".tg-tmp-1-2", "");
+    write_file(root, "c.0123456789abcdef.partial", "");
+    write_file(root, "partial", "");
+    write_file(root, "b\\c", "");
+    CHECK(mkfifoat(root, "fifo", 0666) == 0);
+    CHECK(mkdirat(root, "d", 0777) == 0);
+    CHECK(symlinkat("d", root, "link") == 0);
+    CHECK(symlinkat("/etc", root, "out") == 0);
+    CHECK_STATUS(tg_store_list(s, "", note, text, NULL, NULL), TG_OK);
+    CHECK(strcmp(text, "d/ link/ partial ") == 0);
+    end();
+}
+
+static void in_the_way(void)
+{
+    TG_AUTO_PTR(tg_store) s = begin();
+    tg_error err = {0};
+    char long_part[400];
+    REQUIRE(s != NULL);
+
+    CHECK_STATUS(tg_store_put(s, "a", "x", 1, NULL, NULL), TG_OK);
+    CHECK_STATUS(tg_store_put(s, "a/b", "x", 1, NULL, &err), TG_INVALID);
+    CHECK(strstr(err.msg, "below another value") != NULL);
+    CHECK_STATUS(tg_store_put(s, "a/b/c", "x", 1, NULL, NULL), TG_INVALID);
+    CHECK_STATUS(tg_store_put(s, "d/e", "x", 1, NULL, NULL), TG_OK);
+    CHECK_STATUS(tg_store_put(s, "d", "x", 1, NULL, &err), TG_INVALID);
+    CHECK(strstr(err.msg, "prefix of other values") != NULL);
+    memset(long_part, 'k', sizeof long_part);
+    long_part[sizeof long_part - 1] = '\0';
+    CHECK_STATUS(tg_store_put(s, long_part, "x", 1, NULL, NULL), TG_INVALID);
+    char text[64];
+    CHECK_STATUS(get(s, long_part, text), TG_NOT_FOUND);
+    end();
+}
+
+static void read_only(void)
+{
+    TG_AUTO_PTR(tg_store) s = begin();
+    REQUIRE(s != NULL);
+    TG_AUTO_PTR(tg_store) r = open_store(TG_STORE_READ);
+    tg_error err = {0};
+    REQUIRE(r != NULL);
+
+    CHECK_STATUS(tg_store_put(r, "a", "x", 1, NULL, &err), TG_UNSUPPORTED);
+    CHECK_STATUS(tg_store_remove(r, "a", NULL, NULL), TG_UNSUPPORTED);
+    CHECK(strstr(err.msg, "/s'") != NULL);
+    CHECK(tg_store_caps(r) == TG_STORE_IS_LOCAL);
+    CHECK(strstr(tg_store_path(r), folder) == tg_store_path(r));
+    end();
+}
+
+/* A writer that is killed leaves its temporary, and the old value. */
+static void left_open(void)
+{
+    TG_AUTO_PTR(tg_store) s = begin();
+    char text[512] = "";
+    tg_object *o = NULL;
+    REQUIRE(s != NULL);
+
+    CHECK_STATUS(tg_store_put(s, "v", "old", 3, NULL, NULL), TG_OK);
+    CHECK_STATUS(
+        tg_object_begin(s, "v", (tg_object_options){.size_hint = 1 << 20}, &o, NULL, NULL),
+        TG_OK);
+    CHECK_STATUS(tg_object_write(o, "half", 4, NULL, NULL), TG_OK);
+    tg_object_free(o); /* neither sealed nor aborted */
+    CHECK_STATUS(get(s, "v", text), TG_OK);
+    CHECK(strcmp(text, "old") == 0);
+    text[0] = '\0';
+    CHECK_STATUS(tg_store_list(s, "", note, text, NULL, NULL), TG_OK);
+    CHECK(strcmp(text, "v ") == 0);
+    end();
+}
+
+/* Room reserved beyond the end is given back. */
+static void exact_length_on_disk(void)
+{
+    TG_AUTO_PTR(tg_store) s = begin();
+    tg_object *o = NULL;
+    struct stat st;
+    REQUIRE(s != NULL);
+
+    CHECK_STATUS(
+        tg_object_begin(s, "v", (tg_object_options){.size_hint = 8 << 20}, &o, NULL, NULL),
+        TG_OK);
+    CHECK_STATUS(tg_object_write(o, "0123456789", 10, NULL, NULL), TG_OK);
+    CHECK_STATUS(tg_object_seal(o, 10, NULL, NULL), TG_OK);
+    tg_object_free(o);
+    CHECK(fstatat(root, "v", &st, 0) == 0);
+    CHECK_U64((uint64_t)st.st_size, 10);
+    CHECK(st.st_blocks * 512 < 1 << 20);
+    end();
+}
+
+static const struct test tests[] = {
+    {"links",                      links                     },
+    {"special_files",              special_files             },
+    {"temporaries_are_not_listed", temporaries_are_not_listed},
+    {"in_the_way",                 in_the_way                },
+    {"read_only",                  read_only                 },
+    {"left_open",                  left_open                 },
+    {"exact_length_on_disk",       exact_length_on_disk      },
+};
+
+TEST_MAIN(tests)
