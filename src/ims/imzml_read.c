@@ -1,61 +1,14 @@
-/* ims/imzml_read.c - the elements of an .imzML, and what they say of each spectrum. Judges one
- * spectrum at a time, as soon as it ends; knows nothing of pixels. */
+/* ims/imzml_read.c - the elements of an .imzML, and what they say of each spectrum. Knows
+ * nothing of pixels. */
 #include "ims/imzml_read.h"
 
+#include "base/text.h"
 #include "ims/terms.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_GROUPS   1024
-#define MAX_ID_BYTES 256
-
-/* What the parameters of one array say. A direct one overrides that of a group. */
-enum { FIELD_KIND = 1, FIELD_TYPE = 2, FIELD_DEFLATED = 4 };
-enum { KIND_NONE, KIND_MZ, KIND_INTENSITY };
-
-typedef struct array_params {
-    uint8_t set; /* FIELD_* */
-    uint8_t kind, type, deflated;
-    uint32_t unsupported; /* a term whose arrays we cannot read */
-    bool type_in_doubt;   /* accession and name disagreed */
-} array_params;
-
-typedef struct group {
-    char id[MAX_ID_BYTES];
-    array_params array;
-    bool centroid, profile, positive, negative;
-} group;
-
-typedef struct number {
-    bool given, negative, bad;
-    uint64_t v;
-} number;
-
-typedef struct array_state {
-    array_params direct, grouped;
-    number offset, count, encoded;
-} array_state;
-
-struct tg_imzml_reader {
-    tg_imzml *m;
-    tg_imzml_options options;
-    group *groups;
-    size_t n_groups, cap_groups;
-    group *group; /* being defined, or NULL */
-    bool in_spectrum, in_array, in_content;
-    array_state array; /* being read */
-    /* the spectrum being read */
-    array_state found[2]; /* m/z, intensity */
-    bool has[2];
-    number x, y, z, default_count;
-    double position_3d[2];
-    bool has_3d[2];
-    uint64_t n_seen; /* spectra, skipped ones included */
-    uint64_t first_z, last_offset;
-    bool any_z, many_z;
-    bool ended; /* the ibd ends before what the next spectra ask for (lenient) */
-};
+#define MAX_GROUPS 1024
 
 /* --- Parameters ---------------------------------------------------------------- */
 
@@ -78,7 +31,7 @@ static uint8_t type_of_term(uint32_t term)
 }
 
 /* For the width of floats the name is what people meant; the encoded length decides later. */
-static void take_type(tg_imzml_reader *r, array_params *p, const tg_cv_param *cv)
+static void take_type(tg_imzml_reader *r, tg_array_params *p, const tg_cv_param *cv)
 {
     uint8_t type = type_of_term(cv->term), named = type_of_term(tg_term_of_name(cv->name));
     if (named != TG_IMS_NO_TYPE && named != type) {
@@ -86,17 +39,17 @@ static void take_type(tg_imzml_reader *r, array_params *p, const tg_cv_param *cv
         tg_ims_note(r->m->odd, TG_ODD_TYPE, 1, "%s is named '%.40s'", cv->accession, cv->name);
         type = named;
     }
-    p->set |= FIELD_TYPE;
+    p->set |= TG_FIELD_TYPE;
     p->type = type;
 }
 
-static void take_array_param(tg_imzml_reader *r, array_params *p, const tg_cv_param *cv)
+static void take_array_param(tg_imzml_reader *r, tg_array_params *p, const tg_cv_param *cv)
 {
     switch (cv->term) {
     case TG_MS(1000514):
     case TG_MS(1000515):
-        p->set |= FIELD_KIND;
-        p->kind = cv->term == TG_MS(1000514) ? KIND_MZ : KIND_INTENSITY;
+        p->set |= TG_FIELD_KIND;
+        p->kind = cv->term == TG_MS(1000514) ? TG_KIND_MZ : TG_KIND_INTENSITY;
         break;
     case TG_MS(1000521):
     case TG_MS(1000523):
@@ -108,7 +61,7 @@ static void take_array_param(tg_imzml_reader *r, array_params *p, const tg_cv_pa
         break;
     case TG_MS(1000574):
     case TG_MS(1000576):
-        p->set |= FIELD_DEFLATED;
+        p->set |= TG_FIELD_DEFLATED;
         p->deflated = cv->term == TG_MS(1000574);
         break;
     case TG_MS(1000520): /* 16-bit float */
@@ -126,14 +79,14 @@ static void take_array_param(tg_imzml_reader *r, array_params *p, const tg_cv_pa
     }
 }
 
-static number number_of(const char *text)
+static tg_ims_number number_of(const char *text)
 {
-    number n = {.given = true};
+    tg_ims_number n = {.given = true};
     n.bad = !tg_term_integer(text, &n.v, &n.negative);
     return n;
 }
 
-static void take_spectrum_kind(tg_imzml_reader *r, group *g, const tg_cv_param *cv)
+static void take_spectrum_kind(tg_imzml_reader *r, tg_ims_group *g, const tg_cv_param *cv)
 {
     tg_imzml *m = r->m;
     switch (cv->term) {
@@ -202,7 +155,7 @@ static void take_sum(tg_imzml *m, tg_ims_sum kind, const char *text)
 static void take_file_param(tg_imzml_reader *r, const tg_cv_param *cv)
 {
     tg_imzml *m = r->m;
-    number n;
+    tg_ims_number n;
 
     switch (cv->term) {
     case TG_IMS(1000030):
@@ -315,14 +268,14 @@ static tg_status begin_group(tg_imzml_reader *r, const char **attributes, tg_err
 {
     const char *id = attribute(attributes, "id");
 
-    if (id == NULL || strlen(id) >= MAX_ID_BYTES)
+    if (id == NULL || strlen(id) >= TG_GROUP_ID_BYTES)
         return tg_fail(err, TG_CORRUPT, "referenceableParamGroup with no id of 1 to %d bytes",
-                       MAX_ID_BYTES - 1);
+                       TG_GROUP_ID_BYTES - 1);
     if (r->n_groups == MAX_GROUPS)
         return tg_fail(err, TG_CORRUPT, "more than %d parameter groups", MAX_GROUPS);
     if (r->n_groups == r->cap_groups) {
         size_t want = r->cap_groups == 0 ? 8 : r->cap_groups * 2;
-        group *g = tg_alloc_array(want, sizeof *g);
+        tg_ims_group *g = tg_alloc_array(want, sizeof *g);
         if (g == NULL)
             return tg_fail(err, TG_NO_MEMORY, "no memory for %zu parameter groups", want);
         if (r->n_groups > 0)
@@ -332,20 +285,20 @@ static tg_status begin_group(tg_imzml_reader *r, const char **attributes, tg_err
         r->cap_groups = want;
     }
     r->group = &r->groups[r->n_groups++];
-    *r->group = (group){0};
+    *r->group = (tg_ims_group){0};
     (void)snprintf(r->group->id, sizeof r->group->id, "%s", id);
     return TG_OK;
 }
 
-static void merge_params(array_params *to, const array_params *from)
+static void merge_params(tg_array_params *to, const tg_array_params *from)
 {
-    if ((from->set & FIELD_KIND) != 0)
+    if ((from->set & TG_FIELD_KIND) != 0)
         to->kind = from->kind;
-    if ((from->set & FIELD_TYPE) != 0) {
+    if ((from->set & TG_FIELD_TYPE) != 0) {
         to->type = from->type;
         to->type_in_doubt = from->type_in_doubt;
     }
-    if ((from->set & FIELD_DEFLATED) != 0)
+    if ((from->set & TG_FIELD_DEFLATED) != 0)
         to->deflated = from->deflated;
     if (from->unsupported != 0)
         to->unsupported = from->unsupported;
@@ -357,7 +310,7 @@ static tg_status use_group(tg_imzml_reader *r, const char **attributes, tg_error
     const char *ref = attribute(attributes, "ref");
 
     for (size_t i = 0; ref != NULL && i < r->n_groups; i++) {
-        const group *g = &r->groups[i];
+        const tg_ims_group *g = &r->groups[i];
         if (strcmp(g->id, ref) != 0)
             continue;
         if (r->in_array) {
@@ -388,7 +341,7 @@ static void begin_spectrum(tg_imzml_reader *r, const char **attributes)
 
     r->in_spectrum = true;
     r->has[0] = r->has[1] = false;
-    r->x = r->y = r->z = r->default_count = (number){0};
+    r->x = r->y = r->z = r->default_count = (tg_ims_number){0};
     r->has_3d[0] = r->has_3d[1] = false;
     if (n != NULL)
         r->default_count = number_of(n);
@@ -396,187 +349,14 @@ static void begin_spectrum(tg_imzml_reader *r, const char **attributes)
 
 static void end_array(tg_imzml_reader *r)
 {
-    array_params p = r->array.grouped;
+    tg_array_params p = r->array.grouped;
     merge_params(&p, &r->array.direct);
     r->array.direct = p;
     r->in_array = false;
-    if (p.kind == KIND_NONE) /* ion mobility and the like: never read */
+    if (p.kind == TG_KIND_NONE) /* ion mobility and the like: never read */
         return;
     r->found[p.kind - 1] = r->array;
     r->has[p.kind - 1] = true;
-}
-
-static const char *const array_names[] = {"m/z", "intensity"};
-
-static tg_status check_number(const number *n, const char *what, int which, tg_error *err)
-{
-    if (!n->given)
-        return tg_fail(err, TG_CORRUPT, "%s array has no %s", array_names[which], what);
-    if (n->bad)
-        return tg_fail(err, TG_CORRUPT, "%s array: %s is no whole number below 2^64",
-                       array_names[which], what);
-    if (n->negative)
-        return tg_fail(err, TG_CORRUPT, "%s array: %s is -%llu, below 0", array_names[which],
-                       what, (unsigned long long)n->v);
-    return TG_OK;
-}
-
-/* 32-bit writers print offsets above 2^31 as negative numbers: they are right but for 2^32s. */
-static void unwrap_offset(tg_imzml_reader *r, number *n)
-{
-    if (r->options.strictness != TG_IMS_LENIENT || !n->given || n->bad || !n->negative ||
-        n->v > (uint64_t)1 << 31)
-        return;
-    n->v = ((uint64_t)1 << 32) - n->v;
-    n->negative = false;
-    while (n->v < r->last_offset)
-        n->v += (uint64_t)1 << 32;
-}
-
-/* The width that count and encoded length leave open, if it is that of a float. */
-static void settle_type(array_state *a)
-{
-    if (!a->direct.type_in_doubt || a->direct.deflated || !a->encoded.given || a->count.v == 0)
-        return;
-    uint64_t width = a->encoded.v / a->count.v;
-    if (a->encoded.v % a->count.v == 0 && (width == 4 || width == 8))
-        a->direct.type = width == 4 ? TG_IMS_F32 : TG_IMS_F64;
-}
-
-static tg_status check_type(const array_state *a, int which, tg_error *err)
-{
-    if (a->direct.unsupported != 0)
-        return tg_fail(err, TG_UNSUPPORTED, "%s array: encoding MS:%u is not supported",
-                       array_names[which], a->direct.unsupported);
-    if (a->direct.type == TG_IMS_NO_TYPE)
-        return tg_fail(err, TG_CORRUPT, "%s array has no known type", array_names[which]);
-    return TG_OK;
-}
-
-/* Length and encoded length must fit each other; the smaller one is safe to read. */
-static tg_status settle_length(tg_imzml_reader *r, array_state *a, int which, tg_error *err)
-{
-    uint64_t size = tg_ims_type_bytes(a->direct.type), bytes;
-    bool over = __builtin_mul_overflow(a->count.v, size, &bytes);
-
-    if (!a->encoded.given && !a->direct.deflated && !over) {
-        a->encoded = (number){.given = true, .v = bytes};
-        return TG_OK;
-    }
-    TG_TRY(check_number(&a->encoded, "encoded length", which, err));
-    if (a->direct.deflated) {
-        if (over || bytes / 1040 > a->encoded.v + 1) /* deflate reaches 1032 : 1 */
-            return tg_fail(err, TG_CORRUPT,
-                           "%s array: %llu values cannot come out of %llu bytes",
-                           array_names[which], (unsigned long long)a->count.v,
-                           (unsigned long long)a->encoded.v);
-        return TG_OK;
-    }
-    if (!over && bytes == a->encoded.v)
-        return TG_OK;
-    if (r->options.strictness == TG_IMS_STRICT)
-        return tg_fail(err, TG_CORRUPT, "%s array: %llu values of %llu bytes, but %llu bytes",
-                       array_names[which], (unsigned long long)a->count.v,
-                       (unsigned long long)size, (unsigned long long)a->encoded.v);
-    tg_ims_note(r->m->odd, TG_ODD_LENGTH, 1,
-                "spectrum %llu: %s array of %llu values of %llu bytes in %llu bytes",
-                (unsigned long long)r->n_seen, array_names[which],
-                (unsigned long long)a->count.v, (unsigned long long)size,
-                (unsigned long long)a->encoded.v);
-    if (over || a->encoded.v < bytes)
-        a->count.v = a->encoded.v / size;
-    a->encoded.v = a->count.v * size;
-    return TG_OK;
-}
-
-static tg_status check_range(const tg_imzml_reader *r, const array_state *a, int which,
-                             tg_error *err)
-{
-    uint64_t end;
-    if (a->count.v > UINT32_MAX || a->encoded.v > UINT32_MAX)
-        return tg_fail(err, TG_UNSUPPORTED, "%s array of %llu values in %llu bytes is too long",
-                       array_names[which], (unsigned long long)a->count.v,
-                       (unsigned long long)a->encoded.v);
-    if (a->encoded.v == 0)
-        return TG_OK;
-    if (__builtin_add_overflow(a->offset.v, a->encoded.v, &end) || end > r->m->ibd_bytes)
-        return tg_fail(err, TG_INCOMPLETE,
-                       "%s array ends at byte %llu + %llu, but the .ibd has %llu bytes",
-                       array_names[which], (unsigned long long)a->offset.v,
-                       (unsigned long long)a->encoded.v, (unsigned long long)r->m->ibd_bytes);
-    return TG_OK;
-}
-
-static tg_status settle_array(tg_imzml_reader *r, int which, tg_error *err)
-{
-    array_state *a = &r->found[which];
-
-    if (!r->has[which])
-        return tg_fail(err, TG_CORRUPT, "no %s array", array_names[which]);
-    if (!a->count.given)
-        a->count = r->default_count;
-    unwrap_offset(r, &a->offset);
-    TG_TRY(check_number(&a->offset, "offset", which, err));
-    TG_TRY(check_number(&a->count, "length", which, err));
-    settle_type(a);
-    TG_TRY(check_type(a, which, err));
-    TG_TRY(settle_length(r, a, which, err));
-    return check_range(r, a, which, err);
-}
-
-static tg_status settle_axis(const number *n, const char *axis, int32_t *out, tg_error *err)
-{
-    if (!n->given)
-        return tg_fail(err, TG_CORRUPT, "no position %s", axis);
-    if (n->bad || n->v > INT32_MAX)
-        return tg_fail(err, TG_CORRUPT, "position %s is no whole number of 31 bits", axis);
-    *out = n->negative ? -(int32_t)n->v : (int32_t)n->v;
-    return TG_OK;
-}
-
-static tg_status settle_3d(const tg_imzml_reader *r, int axis, int32_t *out, tg_error *err)
-{
-    if (!r->has_3d[axis])
-        return tg_fail(err, TG_CORRUPT, "no 3DPosition%c", 'X' + axis);
-    if (r->m->pixel_size[axis] == 0)
-        return tg_fail(err, TG_CORRUPT, "a grid from 3D positions needs the pixel size");
-    double v = r->position_3d[axis] / r->m->pixel_size[axis];
-    if (!(v > -1e9 && v < 1e9))
-        return tg_fail(err, TG_CORRUPT, "3DPosition%c is out of range", 'X' + axis);
-    *out = (int32_t)(v < 0 ? v - 0.5 : v + 0.5);
-    return TG_OK;
-}
-
-static tg_status settle_position(const tg_imzml_reader *r, tg_spectrum *s, tg_error *err)
-{
-    if (r->options.grid_from_3d) {
-        TG_TRY(settle_3d(r, 0, &s->x, err));
-        return settle_3d(r, 1, &s->y, err);
-    }
-    TG_TRY(settle_axis(&r->x, "x", &s->x, err));
-    return settle_axis(&r->y, "y", &s->y, err);
-}
-
-static tg_status settle_spectrum(tg_imzml_reader *r, tg_spectrum *s, tg_error *err)
-{
-    TG_TRY(settle_position(r, s, err));
-    TG_TRY(settle_array(r, TG_IMS_MZ, err));
-    TG_TRY(settle_array(r, TG_IMS_INTENSITY, err));
-    const array_state *mz = &r->found[TG_IMS_MZ], *in = &r->found[TG_IMS_INTENSITY];
-    if (mz->count.v != in->count.v)
-        return tg_fail(err, TG_CORRUPT,
-                       "m/z array of %llu values at %llu, intensity array of %llu at %llu",
-                       (unsigned long long)mz->count.v, (unsigned long long)mz->offset.v,
-                       (unsigned long long)in->count.v, (unsigned long long)in->offset.v);
-    s->count = (uint32_t)mz->count.v;
-    for (int k = 0; k < 2; k++) {
-        const array_state *a = &r->found[k];
-        s->offset[k] = a->offset.v;
-        s->encoded[k] = (uint32_t)a->encoded.v;
-        s->type[k] = a->direct.type;
-        s->deflated[k] = a->direct.deflated;
-    }
-    return TG_OK;
 }
 
 static tg_status add_spectrum(tg_imzml_reader *r, const tg_spectrum *s, tg_error *err)
@@ -607,26 +387,18 @@ static tg_status end_spectrum(tg_imzml_reader *r, tg_error *err)
     tg_error why = {0};
 
     r->in_spectrum = false;
-    uint64_t number = r->n_seen++;
+    tg_status st = r->ended ? TG_OK : tg_imzml_settle(r, &s, &why);
+    unsigned long long index = r->n_seen++;
     if (r->ended)
         return TG_OK;
-    r->n_seen = number; /* for the messages */
-    tg_status st = settle_spectrum(r, &s, &why);
-    r->n_seen = number + 1;
     if (st == TG_OK)
         return add_spectrum(r, &s, err);
-    if (r->options.strictness != TG_IMS_LENIENT || st == TG_NO_MEMORY) {
-        return tg_fail(err, st == TG_INCOMPLETE ? TG_CORRUPT : st, "spectrum %llu: %s",
-                       (unsigned long long)number, why.msg);
-    }
-    if (st == TG_INCOMPLETE) {
-        r->ended = r->m->truncated = true;
-        tg_ims_note(r->m->odd, TG_ODD_TRUNCATED, 1, "spectrum %llu: %s",
-                    (unsigned long long)number, why.msg);
-    } else {
-        tg_ims_note(r->m->odd, TG_ODD_SKIPPED, 1, "spectrum %llu: %s",
-                    (unsigned long long)number, why.msg);
-    }
+    if (r->options.strictness != TG_IMS_LENIENT)
+        return tg_fail(err, st == TG_INCOMPLETE ? TG_CORRUPT : st, "spectrum %llu: %s", index,
+                       why.msg);
+    r->ended = r->m->truncated = st == TG_INCOMPLETE;
+    tg_ims_note(r->m->odd, st == TG_INCOMPLETE ? TG_ODD_TRUNCATED : TG_ODD_SKIPPED, 1,
+                "spectrum %llu: %s", index, why.msg);
     return TG_OK;
 }
 
@@ -642,7 +414,7 @@ static tg_status on_start(void *user, const char *name, const char **attributes,
     } else if (strcmp(name, "binaryDataArray") == 0) {
         if (!r->in_spectrum || r->in_array)
             return tg_fail(err, TG_CORRUPT, "binaryDataArray outside a spectrum");
-        r->array = (array_state){0};
+        r->array = (tg_array_state){0};
         r->in_array = true;
     } else if (strcmp(name, "spectrum") == 0) {
         if (r->in_spectrum)
@@ -657,7 +429,7 @@ static tg_status on_start(void *user, const char *name, const char **attributes,
         return begin_group(r, attributes, err);
     } else if (strcmp(name, "spectrumList") == 0) {
         const char *n = attribute(attributes, "count");
-        number count = number_of(n == NULL ? "" : n);
+        tg_ims_number count = number_of(n == NULL ? "" : n);
         r->m->declared_spectra = count.bad || count.negative ? 0 : count.v;
     }
     return TG_OK;
@@ -681,7 +453,7 @@ static tg_status on_end(void *user, const char *name, tg_error *err)
 static void on_again(void *user)
 {
     tg_imzml_reader *r = user;
-    group *groups = r->groups;
+    tg_ims_group *groups = r->groups;
     size_t cap = r->cap_groups;
 
     tg_imzml_forget(r->m);

@@ -1,0 +1,62 @@
+/* ims/inflate.c - zlib behind one call: the only file of ims that includes its header. */
+#include "ims/inflate.h"
+
+#include <limits.h>
+#include <zlib.h>
+
+static void *take(void *user, unsigned n, unsigned size)
+{
+    (void)user;
+    return tg_alloc_array(n, size);
+}
+
+static void give_back(void *user, void *p)
+{
+    (void)user;
+    tg_free(p);
+}
+
+static tg_status run(z_stream *z, tg_bytes src, uint8_t *dst, size_t n, tg_error *err)
+{
+    uint8_t one_more;
+    size_t in = 0, out = 0;
+
+    for (;;) {
+        size_t part = src.len - in < INT_MAX ? src.len - in : INT_MAX;
+        size_t room = n - out < INT_MAX ? n - out : INT_MAX;
+        /* a byte beyond what is wanted shows that there is more */
+        uint8_t *to = room > 0 ? dst + out : &one_more;
+        z->next_in = (Bytef *)(uintptr_t)(src.data + in);
+        z->avail_in = (unsigned)part;
+        z->next_out = to;
+        z->avail_out = room > 0 ? (unsigned)room : 1;
+        unsigned before = z->avail_out;
+        int rc = inflate(z, Z_NO_FLUSH);
+        in += part - z->avail_in;
+        size_t made = before - z->avail_out;
+        if (room == 0 && made > 0)
+            return tg_fail(err, TG_CORRUPT, "inflates to more than %zu bytes", n);
+        out += room > 0 ? made : 0;
+        if (rc == Z_STREAM_END)
+            break;
+        if (rc != Z_OK || (made == 0 && in == src.len))
+            return tg_fail(err, TG_CORRUPT, "zlib stream %s after %zu of %zu bytes",
+                           in == src.len ? "ends" : "is broken", out, n);
+    }
+    if (out != n)
+        return tg_fail(err, TG_CORRUPT, "inflates to %zu bytes, want %zu", out, n);
+    return TG_OK;
+}
+
+tg_status tg_inflate(tg_bytes src, uint8_t *dst, size_t n, tg_error *err)
+{
+    z_stream z = {.zalloc = take, .zfree = give_back};
+
+    if (src.len == 0 && n == 0)
+        return TG_OK;
+    if (inflateInit(&z) != Z_OK)
+        return tg_fail(err, TG_NO_MEMORY, "no memory to inflate");
+    tg_status st = run(&z, src, dst, n, err);
+    (void)inflateEnd(&z);
+    return st;
+}
