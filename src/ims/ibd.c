@@ -47,8 +47,8 @@ uint64_t tg_ibd_bytes(const tg_imzml *m, uint64_t batch_bytes)
 {
     return room_for(m, batch_bytes) +
            n_ranges(m) * (sizeof(range) + sizeof(tg_span) + sizeof(uint64_t)) +
-           (uint64_t)m->max_count * (sizeof(double) + sizeof(float) + 8) + TG_INFLATE_BYTES +
-           4096;
+           (uint64_t)m->max_count * (sizeof(double) + sizeof(float) + 8) +
+           TG_IMS_INFLATE_BYTES + 4096;
 }
 
 tg_status tg_ibd_new(tg_ibd **out, const tg_imzml *m, uint64_t first, uint64_t end,
@@ -277,7 +277,7 @@ static tg_status array_bytes(tg_ibd *r, const tg_spectrum *s, uint64_t slot, int
         return TG_OK;
     size_t want = (size_t)s->count * tg_ims_type_bytes(s->type[which]);
     *out = r->inflated;
-    tg_status st = tg_inflate((tg_bytes){p, s->encoded[which]}, r->inflated, want, err);
+    tg_status st = tg_ims_inflate((tg_bytes){p, s->encoded[which]}, r->inflated, want, err);
     if (st != TG_OK) {
         tg_error_prefix(err, "%s array at byte %llu", which == TG_IMS_MZ ? "m/z" : "intensity",
                         (unsigned long long)s->offset[which]);

@@ -211,7 +211,7 @@ static tg_status judge_pixels(tg_imzml *m, const tg_imzml_options *o, tg_error *
 static void judge_mode(tg_imzml *m)
 {
     const tg_spectrum *a = tg_imzml_spectrum(m, 0);
-    bool one = m->n_spectra > 1;
+    bool one = m->n_spectra > 1 && a->count > 0; /* empty arrays have no place */
 
     for (uint64_t i = 1; i < m->n_spectra && one; i++) {
         const tg_spectrum *s = tg_imzml_spectrum(m, i);

@@ -48,7 +48,7 @@ static tg_status run(z_stream *z, tg_bytes src, uint8_t *dst, size_t n, tg_error
     return TG_OK;
 }
 
-tg_status tg_inflate(tg_bytes src, uint8_t *dst, size_t n, tg_error *err)
+tg_status tg_ims_inflate(tg_bytes src, uint8_t *dst, size_t n, tg_error *err)
 {
     z_stream z = {.zalloc = take, .zfree = give_back};
 

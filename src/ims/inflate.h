@@ -4,11 +4,11 @@
 
 #include "base/mem.h"
 
-/* What tg_inflate() takes while it runs. */
-#define TG_INFLATE_BYTES ((size_t)64 << 10)
+/* What tg_ims_inflate() takes while it runs. */
+#define TG_IMS_INFLATE_BYTES ((size_t)64 << 10)
 
 /* src is one zlib stream that must give exactly n bytes; nothing at all gives 0 bytes.
  * TG_CORRUPT says what it gave. */
-TG_MUST_USE tg_status tg_inflate(tg_bytes src, uint8_t *dst, size_t n, tg_error *err);
+TG_MUST_USE tg_status tg_ims_inflate(tg_bytes src, uint8_t *dst, size_t n, tg_error *err);
 
 #endif
