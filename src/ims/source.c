@@ -20,8 +20,8 @@ static char *copy_n(const char *s, size_t n)
     return p;
 }
 
-/* "a/b/x.imzML" -> store of "a/b", key "x.imzML". A chain of adapters keeps its own path. */
-static tg_status open_parent(tg_ims_source *s, const char *url, tg_error *err)
+tg_status tg_ims_open_parent(const char *url, const tg_store_options *options, tg_store **store,
+                             char **key_out, tg_error *err)
 {
     const char *bar = strrchr(url, '|');
     const char *slash = strrchr(bar != NULL ? bar : url, '/');
@@ -40,8 +40,8 @@ static tg_status open_parent(tg_ims_source *s, const char *url, tg_error *err)
     }
     if (root == NULL)
         return no_memory(err);
-    TG_TRY(tg_store_open(root, NULL, &s->store, &prefix, err));
-    s->owns_store = true;
+    TG_AUTO_PTR(tg_store) opened = NULL;
+    TG_TRY(tg_store_open(root, options, &opened, &prefix, err));
 
     TG_AUTO(tg_text) key = {0};
     if (prefix != NULL)
@@ -50,7 +50,8 @@ static tg_status open_parent(tg_ims_source *s, const char *url, tg_error *err)
         tg_text_add(&key, "/");
     tg_text_add(&key, name);
     TG_TRY(tg_text_status(&key, err));
-    s->xml_key = tg_text_steal(&key);
+    *key_out = tg_text_steal(&key);
+    *store = tg_steal(opened);
     return TG_OK;
 }
 
@@ -94,9 +95,8 @@ static tg_status find_ibd(tg_ims_source *s, const tg_cancel *cancel, tg_error *e
     if (folder == NULL)
         return no_memory(err);
     st = tg_store_list(s->store, folder, look, &look_for, cancel, NULL);
-    if (look_for.failed) {
+    if (look_for.failed)
         return no_memory(err);
-    }
     if (st != TG_OK || look_for.found == NULL)
         return tg_fail(err, TG_NOT_FOUND, "'%s' has no '%s' beside it", s->xml_key, key);
     tg_free(s->ibd_key);
@@ -124,7 +124,8 @@ tg_status tg_ims_source_open(tg_ims_source *out, const char *url, const tg_cance
     tg_ims_source s = {0};
     uint64_t size;
 
-    tg_status st = open_parent(&s, url, err);
+    tg_status st = tg_ims_open_parent(url, NULL, &s.store, &s.xml_key, err);
+    s.owns_store = true;
     if (st == TG_OK)
         st = tg_store_size(s.store, s.xml_key, &size, cancel, err);
     if (st == TG_OK)

@@ -18,6 +18,10 @@ TG_MUST_USE tg_status tg_ims_source_open(tg_ims_source *out, const char *url,
 TG_MUST_USE tg_status tg_ims_source_of_store(tg_ims_source *out, tg_store *store,
                                              const char *xml_key, const tg_cancel *cancel,
                                              tg_error *err);
+/* The store in which a file lies and its key there: "a/b/x.csv" -> store of "a/b", "x.csv"; a
+ * chain of adapters keeps its own path. *key is the caller's. */
+TG_MUST_USE tg_status tg_ims_open_parent(const char *url, const tg_store_options *options,
+                                         tg_store **store, char **key, tg_error *err);
 void tg_ims_source_close(tg_ims_source *s);
 
 #endif
