@@ -82,7 +82,7 @@ static void auto_close(const int *fd)
         (void)close(*fd);
 }
 
-static tg_status file_error(tg_error *err, const char *path, const char *what)
+tg_status cli_fail_errno(tg_error *err, const char *path, const char *what)
 {
     int sys = errno;
     char why[128];
@@ -105,7 +105,7 @@ static tg_status read_whole(int fd, const char *path, char *text, size_t len, tg
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return file_error(err, path, "read");
+            return cli_fail_errno(err, path, "read");
         if (n == 0)
             return cli_fail(err, TG_IO,
                             "'%.200s' became shorter while it was read: %zu of %zu "
@@ -122,7 +122,7 @@ tg_status cli_read_file(const char *path, uint64_t limit, char **text, size_t *l
     CLI_AUTO(auto_close) int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat st;
     if (fd < 0 || fstat(fd, &st) != 0)
-        return file_error(err, path, "open");
+        return cli_fail_errno(err, path, "open");
     if (!S_ISREG(st.st_mode))
         return cli_fail(err, TG_INVALID, "'%.200s' is not a regular file", path);
     if ((uint64_t)st.st_size > limit)

@@ -82,6 +82,9 @@ uint64_t cli_rss_peak(void);
 /* "1.5 GiB", "812 KiB", "17 B" into room (24 bytes or more). */
 const char *cli_bytes_text(uint64_t bytes, char *room, size_t cap);
 
+/* Fill err from errno: "WHAT 'PATH': words of the system"; TG_NOT_FOUND or TG_IO. */
+tg_status cli_fail_errno(tg_error *err, const char *path, const char *what);
+
 /* A file whole, with a NUL behind it; tg_free(). TG_OVER_BUDGET above `limit` bytes. */
 TG_MUST_USE tg_status cli_read_file(const char *path, uint64_t limit, char **text, size_t *len,
                                     tg_error *err);

@@ -55,7 +55,6 @@ void tg_thread_join(tg_thread *t)
 {
     if (t == NULL)
         return;
-    TG_ASSERT_UNLOCKED();
     tg_must(pthread_join(t->id, NULL));
     tg_free(t);
 }

@@ -1,0 +1,17 @@
+/* cli/report_page.h - the frame of a report page: style, headings, cards, tables. */
+#ifndef TG_CLI_REPORT_PAGE_H
+#define TG_CLI_REPORT_PAGE_H
+
+#include "report.h"
+
+void page_begin(FILE *f, const char *title, const char *verdict, bool good);
+void page_end(FILE *f);
+void page_tile(FILE *f, const char *label, const char *value, const char *small);
+/* A card with a heading and a sentence below it, which may be NULL. */
+void page_card_begin(FILE *f, const char *heading, const char *words, bool wide);
+void page_card_end(FILE *f);
+/* A key for the colours: name and class of each, ended by NULL. */
+void page_key(FILE *f, const char *const *names_and_classes);
+void page_rows(FILE *f, const report_rows *rows);
+
+#endif
