@@ -8,7 +8,6 @@
 #include "tidegate/text.h"
 
 #include <json-c/json.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -58,9 +57,10 @@ tg_status tg_json_parse(tg_json **out, const char *text, size_t len, tg_json_opt
 {
     size_t n_members = 0;
 
+    if (len > TG_JSON_MAX_BYTES)
+        return tg_fail(err, TG_OVER_BUDGET, "JSON of %zu bytes, at most %zu", len,
+                       TG_JSON_MAX_BYTES);
     TG_TRY(tg_json_scan(text, len, options.allow_nan, &n_members, err));
-    if (len > INT_MAX)
-        return tg_fail(err, TG_OVER_BUDGET, "JSON of %zu bytes, at most %d", len, INT_MAX);
     json_tokener *tok = json_tokener_new_ex(TG_JSON_MAX_DEPTH + 1);
     if (tok == NULL)
         return tg_fail(err, TG_NO_MEMORY, "no memory to read JSON");
@@ -75,7 +75,7 @@ tg_status tg_json_parse(tg_json **out, const char *text, size_t len, tg_json_opt
     }
     if (count_members(o) != n_members) {
         (void)json_object_put(o);
-        return tg_fail(err, TG_CORRUPT, "JSON: an object has the same key twice");
+        return tg_json_twice(text, len, options.allow_nan, n_members, err);
     }
     *out = wrap(o);
     return TG_OK;
@@ -90,9 +90,45 @@ tg_status tg_json_copy(tg_json **out, const tg_json *from, tg_error *err)
     return TG_OK;
 }
 
+static bool equal_members(json_object *a, json_object *b)
+{
+    if (json_object_object_length(a) != json_object_object_length(b))
+        return false;
+    json_object_object_foreach(a, key, value)
+    {
+        json_object *other = NULL;
+        if (!json_object_object_get_ex(b, key, &other) ||
+            !tg_json_equal(wrap(value), wrap(other)))
+            return false;
+    }
+    return true;
+}
+
+static bool equal_items(json_object *a, json_object *b)
+{
+    size_t n = json_object_array_length(a);
+    if (n != json_object_array_length(b))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!tg_json_equal(wrap(json_object_array_get_idx(a, i)),
+                           wrap(json_object_array_get_idx(b, i))))
+            return false;
+    return true;
+}
+
 bool tg_json_equal(const tg_json *a, const tg_json *b)
 {
-    return json_object_equal(unwrap(a), unwrap(b)) != 0;
+    json_object *x = unwrap(a), *y = unwrap(b);
+    tg_json_kind kind = tg_json_kind_of(a);
+    if (kind != tg_json_kind_of(b))
+        return false;
+    if (kind == TG_JSON_OBJECT)
+        return equal_members(x, y);
+    if (kind == TG_JSON_ARRAY)
+        return equal_items(x, y);
+    if (kind == TG_JSON_DOUBLE && isnan(json_object_get_double(x)))
+        return isnan(json_object_get_double(y)); /* json-c: no NaN equals any */
+    return json_object_equal(x, y) != 0;
 }
 
 tg_json_kind tg_json_kind_of(const tg_json *v)

@@ -3,7 +3,8 @@
  *
  * Reading refuses what json-c would change without a word: integers beyond 64
  * bits, NUL in a key, duplicate keys, invalid UTF-8, nesting deeper than 64,
- * anything after the document. Failures are TG_CORRUPT with the byte offset.
+ * anything after the document. Failures are TG_CORRUPT with the byte offset, TG_OVER_BUDGET for
+ * a text of more than TG_JSON_MAX_BYTES.
  *
  * A tg_json is a node. The root owns the tree and is freed; all others are
  * borrowed from it. Threads: a tree may be read by many threads at once. */
@@ -15,6 +16,10 @@
 #include <stdbool.h>
 
 typedef struct tg_json tg_json; /* opaque: never defined */
+
+/* Of one document. A tree takes about ten times the bytes of its text, from no budget: what may
+ * be larger (a list of regions) is read by a reader of its own. */
+#define TG_JSON_MAX_BYTES ((size_t)64 << 20)
 
 typedef enum tg_json_kind {
     TG_JSON_NULL,
@@ -37,8 +42,8 @@ void tg_json_free(tg_json *root); /* may be NULL */
 TG_DEFINE_AUTO_PTR(tg_json, tg_json_free)
 /* A deep copy, a root of its own. */
 TG_MUST_USE tg_status tg_json_copy(tg_json **out, const tg_json *from, tg_error *err);
-bool tg_json_equal(const tg_json *a,
-                   const tg_json *b); /* key order does not count, 1 and 1.0 differ */
+/* Key order does not count, 1 and 1.0 differ, NaN equals NaN. */
+bool tg_json_equal(const tg_json *a, const tg_json *b);
 
 tg_json_kind tg_json_kind_of(const tg_json *v);   /* NULL is TG_JSON_NULL */
 const char *tg_json_kind_name(tg_json_kind kind); /* "integer", "string", ... for messages */

@@ -1,18 +1,33 @@
 /* base/json_scan.c - the strict pass over JSON text. Builds nothing. */
 #include "base/json_scan.h"
 
+#include "base/mem.h"
 #include "tidegate/text.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { MAX_NUMBER = 700 }; /* characters; as many as tg_parse_double() takes for certain */
+
+typedef struct level {
+    char kind;     /* '{' or '[' */
+    size_t number; /* of all that were opened */
+} level;
+
+typedef struct key_place {
+    const char *text; /* with its quotes */
+    size_t len, object;
+} key_place;
 
 typedef struct scanner {
     const char *text;
     size_t len, pos;
     bool allow_nan;
     size_t n_members;
+    level levels[TG_JSON_MAX_DEPTH]; /* the arrays and objects that are open */
+    size_t depth;
+    size_t n_opened;
+    key_place *keys; /* NULL, or room for all members: where each key stands */
     tg_error *err;
 } scanner;
 
@@ -169,17 +184,16 @@ static tg_status scan_number(scanner *s)
                        negative ? "9223372036854775808" : "18446744073709551615")
                    ? TG_OK
                    : bad(s, start, "integer beyond 64 bits");
-    char room[64]; /* a longer number is finite or not by its first digits and exponent all the
-                      same */
-    if (s->pos - start < sizeof room) {
-        memcpy(room, s->text + start, s->pos - start);
-        room[s->pos - start] = '\0';
-        if (!isfinite(strtod(room, NULL)))
-            return bad(s, start, "number too large for a double");
-    } else if (s->pos - start > 1024) {
-        return bad(s, start, "number of more than 1024 characters");
-    }
-    return TG_OK;
+    char room[MAX_NUMBER + 1];
+    double v;
+    n = s->pos - start;
+    if (n > MAX_NUMBER)
+        return bad(s, start, "number of more than 700 characters");
+    memcpy(room, s->text + start, n);
+    room[n] = '\0';
+    return tg_parse_double(room, &v, NULL) == TG_OK
+               ? TG_OK
+               : bad(s, start, "number too large for a double");
 }
 
 static tg_status scan_scalar(scanner *s)
@@ -197,9 +211,13 @@ static tg_status scan_key(scanner *s)
 {
     if (!at(s, '"'))
         return bad(s, s->pos, "key expected");
+    size_t start = s->pos;
     tg_status st = scan_string(s, true);
     if (st != TG_OK)
         return st;
+    if (s->keys != NULL)
+        s->keys[s->n_members] =
+            (key_place){s->text + start, s->pos - start, s->levels[s->depth - 1].number};
     skip_space(s);
     if (!at(s, ':'))
         return bad(s, s->pos, "':' expected");
@@ -211,54 +229,101 @@ static tg_status scan_key(scanner *s)
 
 /* Behind a value: closes what ends here, or goes on to the next value; *done at the end of all.
  */
-static tg_status scan_after_value(scanner *s, char *open, size_t *depth, bool *done)
+static tg_status scan_after_value(scanner *s, bool *done)
 {
     for (;;) {
         skip_space(s);
-        if (*depth == 0) {
+        if (s->depth == 0) {
             *done = true;
             return s->pos == s->len ? TG_OK : bad(s, s->pos, "text behind the document");
         }
-        char inside = open[*depth - 1];
-        if (at(s, inside == '{' ? '}' : ']')) {
+        char kind = s->levels[s->depth - 1].kind;
+        if (at(s, kind == '{' ? '}' : ']')) {
             s->pos++;
-            (*depth)--;
+            s->depth--;
             continue;
         }
         if (!at(s, ','))
             return bad(s, s->pos, "',' expected");
         s->pos++;
         skip_space(s);
-        return inside == '{' ? scan_key(s) : TG_OK;
+        return kind == '{' ? scan_key(s) : TG_OK;
     }
+}
+
+/* At a bracket; *empty: its end was met at once. */
+static tg_status scan_open(scanner *s, bool *empty)
+{
+    if (s->depth == TG_JSON_MAX_DEPTH)
+        return bad(s, s->pos, "nested more than 64 deep");
+    char kind = s->text[s->pos++];
+    s->levels[s->depth++] = (level){kind, s->n_opened++};
+    skip_space(s);
+    *empty = at(s, kind == '{' ? '}' : ']');
+    return kind == '{' && !*empty ? scan_key(s) : TG_OK;
+}
+
+static tg_status scan(scanner *s)
+{
+    bool done = false;
+
+    skip_space(s);
+    while (!done) {
+        bool empty = true;
+        if (at(s, '{') || at(s, '['))
+            TG_TRY(scan_open(s, &empty));
+        else
+            TG_TRY(scan_scalar(s));
+        if (empty)
+            TG_TRY(scan_after_value(s, &done));
+    }
+    return TG_OK;
 }
 
 tg_status tg_json_scan(const char *text, size_t len, bool allow_nan, size_t *n_members,
                        tg_error *err)
 {
     scanner s = {.text = text, .len = len, .allow_nan = allow_nan, .err = err};
-    char open[TG_JSON_MAX_DEPTH];
-    size_t depth = 0;
-    bool done = false;
-
-    skip_space(&s);
-    while (!done) {
-        if (at(&s, '{') || at(&s, '[')) {
-            if (depth == TG_JSON_MAX_DEPTH)
-                return bad(&s, s.pos, "nested more than 64 deep");
-            char kind = text[s.pos++];
-            open[depth++] = kind;
-            skip_space(&s);
-            if (!at(&s, kind == '{' ? '}' : ']')) {
-                if (kind == '{')
-                    TG_TRY(scan_key(&s));
-                continue;
-            }
-        } else {
-            TG_TRY(scan_scalar(&s));
-        }
-        TG_TRY(scan_after_value(&s, open, &depth, &done));
-    }
+    TG_TRY(scan(&s));
     *n_members = s.n_members;
     return TG_OK;
+}
+
+/* --- Keys that stand twice ------------------------------------------------- */
+
+static int by_object_and_text(const void *left, const void *right)
+{
+    const key_place *a = left, *b = right;
+    if (a->object != b->object)
+        return a->object < b->object ? -1 : 1;
+    if (a->len != b->len)
+        return a->len < b->len ? -1 : 1;
+    int order = memcmp(a->text, b->text, a->len);
+    if (order != 0)
+        return order;
+    return a->text < b->text ? -1 : a->text > b->text;
+}
+
+tg_status tg_json_twice(const char *text, size_t len, bool allow_nan, size_t n_members,
+                        tg_error *err)
+{
+    TG_AUTO(tg_mem_ptr) room = tg_alloc_array(n_members, sizeof(key_place));
+    scanner s = {.text = text, .len = len, .allow_nan = allow_nan, .keys = room, .err = err};
+
+    if (room == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "no memory to look at %zu keys", n_members);
+    TG_TRY(scan(&s));
+    qsort(s.keys, n_members, sizeof s.keys[0], by_object_and_text);
+    for (size_t i = 1; i < n_members; i++) {
+        const key_place *a = &s.keys[i - 1], *b = &s.keys[i];
+        if (a->object != b->object || a->len != b->len || memcmp(a->text, b->text, a->len) != 0)
+            continue;
+        size_t where = (size_t)(b->text - text);
+        tg_status st = tg_fail(err, TG_CORRUPT, "JSON: the key %.*s stands twice, at byte %zu",
+                               (int)(b->len < 100 ? b->len : 100), b->text, where);
+        tg_error_at(err, NULL, where);
+        return st;
+    }
+    /* Written in two ways, one of them with escapes. */
+    return tg_fail(err, TG_CORRUPT, "JSON: an object has the same key twice");
 }

@@ -17,5 +17,9 @@ enum { TG_JSON_MAX_DEPTH = 64 };
  * byte. */
 TG_MUST_USE tg_status tg_json_scan(const char *text, size_t len, bool allow_nan,
                                    size_t *n_members, tg_error *err);
+/* Of a document that passed, and of whose n_members > 1 some object has a key twice: TG_CORRUPT
+ * with that key and its second place. */
+TG_MUST_USE tg_status tg_json_twice(const char *text, size_t len, bool allow_nan,
+                                    size_t n_members, tg_error *err);
 
 #endif

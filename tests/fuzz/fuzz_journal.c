@@ -3,6 +3,7 @@
 #include "base/sys.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -21,13 +22,16 @@ static tg_status check_record(void *user, uint16_t type, tg_bytes payload, uint6
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static char path[] = "/tmp/tg-fuzz-journal-XXXXXX";
+    static char path[64] = "/tmp/tg-fuzz-journal-XXXXXX";
     static int fd = -1;
     tg_error err = {0};
     uint64_t end = 0;
 
-    if (fd < 0 && (fd = mkstemp(path)) < 0)
-        abort();
+    if (fd < 0) {
+        if ((fd = mkstemp(path)) < 0 || unlink(path) != 0)
+            abort();
+        (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    }
     if (ftruncate(fd, 0) != 0 || pwrite(fd, data, size, 0) != (ssize_t)size)
         abort();
     if (tg_journal_replay(AT_FDCWD, path, 1, 1, NULL, check_record, &size, &end, &err) ==

@@ -48,38 +48,42 @@ static void refuses(void)
         const char *text, *want;
         uint64_t offset;
     } rows[] = {
-        {"",                        "value expected",                         0           },
-        {"  ",                      "value expected",                         2           },
-        {"{",                       "key expected",                           1           },
-        {"{\"a\"}",                 "':' expected",                           4           },
-        {"{\"a\":1,}",              "key expected",                           7           },
-        {"[1,]",                    "value expected",                         3           },
-        {"[1 2]",                   "',' expected",                           3           },
-        {"1 x",                     "text behind the document",               2           },
-        {"01",                      "number with a leading zero",             0           },
-        {"-",                       "value expected",                         0           },
-        {"+1",                      "value expected",                         0           },
-        {"1.",                      "number without digits behind its point", 0           },
-        {"1e",                      "number without digits in its exponent",  0           },
-        {"18446744073709551616",    "integer beyond 64 bits",                 0           },
-        {"-9223372036854775809",    "integer beyond 64 bits",                 0           },
-        {"1e400",                   "number too large for a double",          0           },
-        {"NaN",                     "value expected",                         0           },
-        {"-Infinity",               "value expected",                         0           },
-        {"nul",                     "value expected",                         0           },
-        {"'a'",                     "value expected",                         0           },
-        {"\"a",                     "string without an end",                  0           },
-        {"\"\t\"",                  "control character in a string",          1           },
-        {"\"\\x\"",                 "bad escape",                             1           },
-        {"\"\\u12\"",               "bad \\u escape",                         1           },
-        {"\"\\ud800\"",             "lone surrogate",                         1           },
-        {"\"\\udc00\"",             "lone surrogate",                         1           },
-        {"\"\xff\"",                "invalid UTF-8 in a string",              1           },
-        {"\"\xed\xa0\x80\"",        "invalid UTF-8 in a string",              1           },
-        {"{\"a\\u0000b\":1}",       "NUL in a key",                           3           },
-        {"{\"a\":1,\"a\":2}",       "an object has the same key twice",       TG_NO_OFFSET},
-        {"{\"a\":1,\"\\u0061\":2}", "an object has the same key twice",       TG_NO_OFFSET},
-        {"[1]/*x*/",                "text behind the document",               3           },
+        {"",                                                                       "value expected",                         0           },
+        {"  ",                                                                     "value expected",                         2           },
+        {"{",                                                                      "key expected",                           1           },
+        {"{\"a\"}",                                                                "':' expected",                           4           },
+        {"{\"a\":1,}",                                                             "key expected",                           7           },
+        {"[1,]",                                                                   "value expected",                         3           },
+        {"[1 2]",                                                                  "',' expected",                           3           },
+        {"1 x",                                                                    "text behind the document",               2           },
+        {"01",                                                                     "number with a leading zero",             0           },
+        {"-",                                                                      "value expected",                         0           },
+        {"+1",                                                                     "value expected",                         0           },
+        {"1.",                                                                     "number without digits behind its point", 0           },
+        {"1e",                                                                     "number without digits in its exponent",  0           },
+        {"18446744073709551616",                                                   "integer beyond 64 bits",                 0           },
+        {"-9223372036854775809",                                                   "integer beyond 64 bits",                 0           },
+        {"1e400",                                                                  "number too large for a double",          0           },
+        {"NaN",                                                                    "value expected",                         0           },
+        {"-Infinity",                                                              "value expected",                         0           },
+        {"nul",                                                                    "value expected",                         0           },
+        {"'a'",                                                                    "value expected",                         0           },
+        {"\"a",                                                                    "string without an end",                  0           },
+        {"\"\t\"",                                                                 "control character in a string",          1           },
+        {"\"\\x\"",                                                                "bad escape",                             1           },
+        {"\"\\u12\"",                                                              "bad \\u escape",                         1           },
+        {"\"\\ud800\"",                                                            "lone surrogate",                         1           },
+        {"\"\\udc00\"",                                                            "lone surrogate",                         1           },
+        {"\"\xff\"",                                                               "invalid UTF-8 in a string",              1           },
+        {"\"\xed\xa0\x80\"",                                                       "invalid UTF-8 in a string",              1           },
+        {"{\"a\\u0000b\":1}",                                                      "NUL in a key",                           3           },
+        {"{\"a\":1,\"a\":2}",                                                      "the key \"a\" stands twice",             7           },
+        {"{\"a\":{\"b\":1},\"c\":[{\"b\":1},{\"d\":{},\"b\":0,\"b\":1}],\"b\":0}",
+         "the key \"b\" stands twice",                                                                                       40          },
+        {"-1e400",                                                                 "number too large for a double",          0           },
+        {"[1.5e400]",                                                              "number too large for a double",          1           },
+        {"{\"a\":1,\"\\u0061\":2}",                                                "an object has the same key twice",       TG_NO_OFFSET},
+        {"[1]/*x*/",                                                               "text behind the document",               3           },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         tg_json *v = NULL;
@@ -168,13 +172,100 @@ static void documents_are_made_and_changed(void)
     CHECK(strcmp(text, "{\n  \"list\": [0.1, null],\n  \"s\": \"/\\\"\"\n}") == 0);
 }
 
+static void equality(void)
+{
+    static const struct {
+        const char *a, *b;
+        bool want;
+    } rows[] = {
+        {"1",                      "1",                      true },
+        {"1",                      "1.0",                    false},
+        {"1.0",                    "1.00",                   true },
+        {"1",                      "2",                      false},
+        {"18446744073709551615",   "18446744073709551615",   true },
+        {"18446744073709551615",   "-1",                     false},
+        {"9223372036854775807",    "9223372036854775808",    false},
+        {"null",                   "null",                   true },
+        {"null",                   "false",                  false},
+        {"NaN",                    "NaN",                    true },
+        {"NaN",                    "1.5",                    false},
+        {"Infinity",               "-Infinity",              false},
+        {"\"a\"",                  "\"\\u0061\"",            true },
+        {"\"a\\u0000b\"",          "\"a\\u0000c\"",          false},
+        {"[1,2]",                  "[1,2]",                  true },
+        {"[1,2]",                  "[2,1]",                  false},
+        {"[1,2]",                  "[1]",                    false},
+        {"{\"a\":1,\"b\":[null]}", "{\"b\":[null],\"a\":1}", true },
+        {"{\"a\":null}",           "{\"b\":null}",           false},
+        {"{\"a\":null}",           "{}",                     false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        TG_AUTO_PTR(tg_json) a = NULL;
+        TG_AUTO_PTR(tg_json) b = NULL;
+        test_row = rows[i].a;
+        REQUIRE_OK(parse(&a, rows[i].a, true, NULL));
+        REQUIRE_OK(parse(&b, rows[i].b, true, NULL));
+        CHECK(tg_json_equal(a, b) == rows[i].want);
+        CHECK(tg_json_equal(b, a) == rows[i].want);
+    }
+}
+
+static void a_copy_keeps_the_text_of_numbers(void)
+{
+    TG_AUTO_PTR(tg_json) v = NULL;
+    TG_AUTO_PTR(tg_json) copy = NULL;
+    TG_AUTO(tg_str) text = NULL;
+    static const char doc[] =
+        "[1.00,1E5,-0.0,123456789.123456789012345,null,18446744073709551615]";
+    REQUIRE_OK(parse(&v, doc, false, NULL));
+    REQUIRE_OK(tg_json_copy(&copy, v, NULL));
+    REQUIRE_OK(tg_json_write(copy, false, (tg_json_options){0}, &text, NULL));
+    CHECK(strcmp(text, doc) == 0);
+}
+
+static void sizes_have_an_end(void)
+{
+    tg_json *v = NULL;
+    tg_error e = {0};
+    char digits[1002] = "0.";
+    memset(digits + 2, '1', 699);
+    CHECK_STATUS(parse(&v, digits, false, &e), TG_CORRUPT);
+    CHECK(strstr(e.msg, "700 characters") != NULL);
+    digits[700] = '\0';
+    CHECK_STATUS(parse(&v, digits, false, &e), TG_OK);
+    tg_json_free(v);
+    TG_AUTO(tg_buf) large = {0};
+    REQUIRE_OK(tg_buf_resize(&large, TG_JSON_MAX_BYTES + 1, NULL));
+    memset(large.data, ' ', large.len);
+    CHECK_STATUS(
+        tg_json_parse(&v, (const char *)large.data, large.len, (tg_json_options){0}, &e),
+        TG_OVER_BUDGET);
+}
+
+static tg_status parse_and_free(tg_error *err)
+{
+    TG_AUTO_PTR(tg_json) v = NULL;
+    return parse(&v, "{\"a\":1,\"b\":{\"a\":1,\"a\":2}}", false, err) == TG_CORRUPT
+               ? TG_OK
+               : TG_NO_MEMORY;
+}
+
+static void every_allocation_may_fail(void)
+{
+    CHECK_EVERY_ALLOC(parse_and_free(NULL));
+}
+
 static const struct test tests[] = {
-    {"round_trips",                    round_trips                   },
-    {"refuses",                        refuses                       },
-    {"depth_has_an_end",               depth_has_an_end              },
-    {"nan_tokens_on_request",          nan_tokens_on_request         },
-    {"scalars_say_what_they_got",      scalars_say_what_they_got     },
-    {"documents_are_made_and_changed", documents_are_made_and_changed},
+    {"equality",                         equality                        },
+    {"a_copy_keeps_the_text_of_numbers", a_copy_keeps_the_text_of_numbers},
+    {"sizes_have_an_end",                sizes_have_an_end               },
+    {"every_allocation_may_fail",        every_allocation_may_fail       },
+    {"round_trips",                      round_trips                     },
+    {"refuses",                          refuses                         },
+    {"depth_has_an_end",                 depth_has_an_end                },
+    {"nan_tokens_on_request",            nan_tokens_on_request           },
+    {"scalars_say_what_they_got",        scalars_say_what_they_got       },
+    {"documents_are_made_and_changed",   documents_are_made_and_changed  },
 };
 
 TEST_MAIN(tests)
