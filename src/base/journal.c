@@ -81,6 +81,13 @@ static tg_status new_journal(tg_journal **out, const char *path, size_t buffer_b
     return TG_OK;
 }
 
+static tg_status fail_at(const char *what, const char *path, tg_error *err)
+{
+    tg_status st = tg_fail_errno(err, "%s '%s'", what, path);
+    tg_error_at(err, path, TG_NO_OFFSET);
+    return st;
+}
+
 static tg_status sync_parent(int dir, const char *path, tg_error *err)
 {
     char parent[4096];
@@ -92,28 +99,57 @@ static tg_status sync_parent(int dir, const char *path, tg_error *err)
     (void)snprintf(parent, sizeof parent, "%.*s", (int)n, slash == NULL ? "." : path);
     TG_AUTO(tg_fd) fd = tg_sys_open(dir, parent, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0)
-        return tg_fail_errno(err, "open directory '%s'", parent);
+        return fail_at("open directory", parent, err);
     return tg_dir_sync(fd, parent, err);
+}
+
+/* Give the file its name, which nothing has yet. */
+static tg_status publish(int dir, const char *from, const char *path, tg_error *err)
+{
+    if (tg_sys_rename_new(dir, from, dir, path) == 0)
+        return TG_OK;
+    if (errno != ENOSYS && errno != EINVAL)
+        return fail_at("create", path, err);
+    /* A file system that cannot rename so: a second name, and the first removed. */
+    if (tg_sys_link(dir, from, dir, path) != 0 || tg_sys_unlink(dir, from, 0) != 0)
+        return fail_at("create", path, err);
+    return TG_OK;
+}
+
+/* The journal gets its name when its header is durable: a process that dies here leaves no
+ * journal that nobody can read. What it leaves instead is written over by the next. */
+static tg_status create_file(tg_journal *j, int dir, const char *fresh, const uint8_t *header,
+                             tg_error *err)
+{
+    j->fd = tg_sys_open(dir, fresh, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    if (j->fd < 0)
+        return fail_at("create", fresh, err);
+    TG_TRY(tg_fd_write_at(j->fd, header, HEADER_BYTES, 0, j->path, err));
+    j->written = HEADER_BYTES;
+    TG_TRY(tg_journal_sync(j, err));
+    TG_TRY(publish(dir, fresh, j->path, err));
+    tg_status st = sync_parent(dir, j->path, err);
+    if (st != TG_OK)
+        (void)tg_sys_unlink(dir, j->path, 0); /* not durable, so not made */
+    return st;
 }
 
 tg_status tg_journal_create(tg_journal **out, int dir, const char *path, uint32_t kind,
                             uint32_t major, uint32_t minor, size_t buffer_bytes, tg_error *err)
 {
     TG_AUTO_PTR(tg_journal) j = NULL;
+    TG_AUTO(tg_text) fresh = {0};
     uint8_t header[HEADER_BYTES];
 
     TG_TRY(new_journal(&j, path, buffer_bytes, err));
+    tg_text_addf(&fresh, "%s.new", path);
+    TG_TRY(tg_text_status(&fresh, err));
     make_header(header, kind, major, minor);
-    j->fd = tg_sys_open(dir, path, O_WRONLY | O_CREAT | O_EXCL, 0666);
-    if (j->fd < 0) {
-        tg_status st = tg_fail_errno(err, "create '%s'", path);
-        tg_error_at(err, path, TG_NO_OFFSET);
+    tg_status st = create_file(j, dir, fresh.data, header, err);
+    if (st != TG_OK) {
+        (void)tg_sys_unlink(dir, fresh.data, 0); /* the failure is reported already */
         return st;
     }
-    TG_TRY(tg_fd_write_at(j->fd, header, sizeof header, 0, path, err));
-    j->written = sizeof header;
-    TG_TRY(tg_journal_sync(j, err));
-    TG_TRY(sync_parent(dir, path, err));
     *out = tg_steal(j);
     return TG_OK;
 }
@@ -123,6 +159,20 @@ static tg_status ignore_record(void *user, uint16_t type, tg_bytes payload, uint
 {
     (void)user, (void)type, (void)payload, (void)offset, (void)err;
     return TG_OK;
+}
+
+/* Cut what lies behind the last whole record, durably, before anything is added: it must never
+ * be found again behind new records, also not after a power cut. */
+static tg_status cut(const tg_journal *j, uint64_t end, tg_error *err)
+{
+    struct stat st;
+    if (tg_sys_stat_fd(j->fd, &st) != 0)
+        return fail_at("stat", j->path, err);
+    if ((uint64_t)st.st_size <= end)
+        return TG_OK;
+    if (tg_sys_truncate(j->fd, (off_t)end) != 0)
+        return fail_at("truncate", j->path, err);
+    return tg_sys_fdatasync(j->fd) == 0 ? TG_OK : fail_at("sync", j->path, err);
 }
 
 tg_status tg_journal_open(tg_journal **out, int dir, const char *path, uint32_t kind,
@@ -135,10 +185,8 @@ tg_status tg_journal_open(tg_journal **out, int dir, const char *path, uint32_t 
     TG_TRY(new_journal(&j, path, buffer_bytes, err));
     j->fd = tg_sys_open(dir, path, O_WRONLY, 0);
     if (j->fd < 0)
-        return tg_fail_errno(err, "open '%s'", path);
-    /* Cut before anything is added: a torn record must not be found behind whole ones. */
-    if (tg_sys_truncate(j->fd, (off_t)end) != 0)
-        return tg_fail_errno(err, "truncate '%s'", path);
+        return fail_at("open", path, err);
+    TG_TRY(cut(j, end, err));
     j->written = end;
     *out = tg_steal(j);
     return TG_OK;
@@ -330,9 +378,7 @@ tg_status tg_journal_replay(int dir, const char *path, uint32_t kind, uint32_t m
     const uint8_t *h = NULL;
 
     if (fd < 0 || tg_sys_stat_fd(fd, &st) != 0) {
-        tg_status failed = tg_fail_errno(err, "open '%s'", path);
-        tg_error_at(err, path, TG_NO_OFFSET);
-        return failed;
+        return fail_at("open", path, err);
     }
     reader r = {.fd = fd, .path = path, .size = (uint64_t)st.st_size};
     tg_status result = peek(&r, 0, HEADER_BYTES, &h, err);

@@ -19,7 +19,8 @@
 typedef struct tg_journal tg_journal;
 
 /* Make a new journal at path (its directory exists); TG_EXISTS if there is one.
- * It and its directory entry are durable on return. buffer_bytes: records are
+ * Made as path.new and renamed when its header is
+ * durable; its entry is durable on return too. buffer_bytes: records are
  * gathered in one buffer of this size, taken now, and go out with one write. */
 TG_MUST_USE tg_status tg_journal_create(tg_journal **out, int dir, const char *path,
                                         uint32_t kind, uint32_t major, uint32_t minor,

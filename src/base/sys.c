@@ -4,6 +4,7 @@
 #endif
 #include "base/sys.h"
 
+#include "base/sync.h"
 #include "base/sys_kernel.h"
 
 #include <errno.h>
@@ -71,6 +72,13 @@ const tg_sys *tg_sys_table(void)
     return atomic_load_explicit(&table, memory_order_acquire);
 }
 
+/* The table, for a call that may wait for a disk. */
+static const tg_sys *unlocked(void)
+{
+    TG_ASSERT_UNLOCKED();
+    return tg_sys_table();
+}
+
 /* Again while a signal came first: none of these calls has had an effect then. */
 #define RETRY(type, call)                  \
     do {                                   \
@@ -83,119 +91,119 @@ const tg_sys *tg_sys_table(void)
 
 int tg_sys_open(int dir, const char *path, int flags, mode_t mode)
 {
-    RETRY(int, tg_sys_table()->open_at(dir, path, flags | O_CLOEXEC, mode));
+    RETRY(int, unlocked()->open_at(dir, path, flags | O_CLOEXEC, mode));
 }
 
 int tg_sys_close(int fd)
 {
     /* Never again: Linux has freed the number even when it says EINTR. */
-    return tg_sys_table()->close_fd(fd);
+    return unlocked()->close_fd(fd);
 }
 
 ssize_t tg_sys_pread(int fd, void *buf, size_t n, off_t offset)
 {
-    RETRY(ssize_t, tg_sys_table()->pread_fd(fd, buf, n, offset));
+    RETRY(ssize_t, unlocked()->pread_fd(fd, buf, n, offset));
 }
 
 ssize_t tg_sys_pwrite(int fd, const void *buf, size_t n, off_t offset)
 {
-    RETRY(ssize_t, tg_sys_table()->pwrite_fd(fd, buf, n, offset));
+    RETRY(ssize_t, unlocked()->pwrite_fd(fd, buf, n, offset));
 }
 
 ssize_t tg_sys_read(int fd, void *buf, size_t n)
 {
     /* Not again: a reader of a pipe looks at its cancel token when a signal came. */
-    return tg_sys_table()->read_fd(fd, buf, n);
+    return unlocked()->read_fd(fd, buf, n);
 }
 
 ssize_t tg_sys_write(int fd, const void *buf, size_t n)
 {
-    RETRY(ssize_t, tg_sys_table()->write_fd(fd, buf, n));
+    RETRY(ssize_t, unlocked()->write_fd(fd, buf, n));
 }
 
 int tg_sys_fsync(int fd)
 {
-    RETRY(int, tg_sys_table()->fsync_fd(fd));
+    RETRY(int, unlocked()->fsync_fd(fd));
 }
 
 int tg_sys_fdatasync(int fd)
 {
-    RETRY(int, tg_sys_table()->fdatasync_fd(fd));
+    RETRY(int, unlocked()->fdatasync_fd(fd));
 }
 
 int tg_sys_truncate(int fd, off_t len)
 {
-    RETRY(int, tg_sys_table()->truncate_fd(fd, len));
+    RETRY(int, unlocked()->truncate_fd(fd, len));
 }
 
 int tg_sys_allocate(int fd, off_t offset, off_t len)
 {
-    RETRY(int, tg_sys_table()->allocate_fd(fd, offset, len));
+    RETRY(int, unlocked()->allocate_fd(fd, offset, len));
 }
 
 int tg_sys_rename(int old_dir, const char *old_path, int new_dir, const char *new_path)
 {
-    return tg_sys_table()->rename_at(old_dir, old_path, new_dir, new_path);
+    return unlocked()->rename_at(old_dir, old_path, new_dir, new_path);
 }
 
 int tg_sys_link(int old_dir, const char *old_path, int new_dir, const char *new_path)
 {
-    return tg_sys_table()->link_at(old_dir, old_path, new_dir, new_path);
+    return unlocked()->link_at(old_dir, old_path, new_dir, new_path);
 }
 
 int tg_sys_unlink(int dir, const char *path, int flags)
 {
-    return tg_sys_table()->unlink_at(dir, path, flags);
+    return unlocked()->unlink_at(dir, path, flags);
 }
 
 int tg_sys_mkdir(int dir, const char *path, mode_t mode)
 {
-    return tg_sys_table()->mkdir_at(dir, path, mode);
+    return unlocked()->mkdir_at(dir, path, mode);
 }
 
 int tg_sys_stat_fd(int fd, struct stat *st)
 {
-    return tg_sys_table()->stat_fd(fd, st);
+    return unlocked()->stat_fd(fd, st);
 }
 
 int tg_sys_stat(int dir, const char *path, struct stat *st, int flags)
 {
-    return tg_sys_table()->stat_at(dir, path, st, flags);
+    return unlocked()->stat_at(dir, path, st, flags);
 }
 
 int tg_sys_open_beneath(int dir, const char *path, int flags, mode_t mode)
 {
-    RETRY(int, tg_sys_table()->open_beneath(dir, path, flags | O_CLOEXEC, mode));
+    RETRY(int, unlocked()->open_beneath(dir, path, flags | O_CLOEXEC, mode));
 }
 
 int tg_sys_rename_new(int old_dir, const char *old_path, int new_dir, const char *new_path)
 {
-    return tg_sys_table()->rename_new_at(old_dir, old_path, new_dir, new_path);
+    return unlocked()->rename_new_at(old_dir, old_path, new_dir, new_path);
 }
 
 int tg_sys_direct_align(int fd, uint32_t *memory, uint32_t *offset)
 {
-    RETRY(int, tg_sys_table()->direct_align(fd, memory, offset));
+    RETRY(int, unlocked()->direct_align(fd, memory, offset));
 }
 
 int tg_sys_set_direct(int fd, bool on)
 {
-    RETRY(int, tg_sys_table()->set_direct(fd, on));
+    RETRY(int, unlocked()->set_direct(fd, on));
 }
 
 int tg_sys_write_out(int fd, off_t offset, off_t len, bool wait)
 {
-    RETRY(int, tg_sys_table()->write_out(fd, offset, len, wait));
+    RETRY(int, unlocked()->write_out(fd, offset, len, wait));
 }
 
 int tg_sys_drop_cache(int fd, off_t offset, off_t len)
 {
-    RETRY(int, tg_sys_table()->drop_cache(fd, offset, len));
+    RETRY(int, unlocked()->drop_cache(fd, offset, len));
 }
 
 int tg_sys_sync_fs(int fd)
 {
-    RETRY(int, tg_sys_table()->sync_fs(fd));
+    RETRY(int, unlocked()->sync_fs(fd));
 }
 
 void tg_fd_auto(tg_fd *fd)

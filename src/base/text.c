@@ -124,9 +124,8 @@ tg_status tg_parse_size(const char *s, uint64_t *bytes, tg_error *err)
         return tg_fail(err, TG_INVALID, "'%s': want whole bytes, or a unit", s);
     if (whole > UINT64_MAX >> shift)
         return tg_fail(err, TG_INVALID, "'%s': more than 2^64-1 bytes", s);
-    /* part < 10^9 < 2^30 and the unit is at most 2^40: in two steps, so that it fits. */
-    uint64_t high = shift > 30 ? shift - 30 : 0, low = shift - high;
-    *bytes = (whole << shift) + (((part << low) / 1000000000) << high);
+    __extension__ typedef unsigned __int128 wide; /* part x unit: up to 70 bits */
+    *bytes = (whole << shift) + (uint64_t)(((wide)part << shift) / 1000000000);
     return TG_OK;
 }
 

@@ -29,6 +29,8 @@ TG_MUST_USE tg_status tg_budget_reserve(tg_budget *b, uint64_t bytes, const char
  * for good and will not give back meanwhile). */
 TG_MUST_USE tg_status tg_budget_wait(tg_budget *b, uint64_t bytes, uint64_t held,
                                      const char *what, const tg_cancel *cancel, tg_error *err);
+/* Waiters are served in the order in which they came, except one that cannot be served before a
+ * job that waits behind it has ended. tg_budget_reserve() does not queue. */
 void tg_budget_release(tg_budget *b, uint64_t bytes);
 uint64_t tg_budget_total(const tg_budget *b);
 uint64_t tg_budget_used(const tg_budget *b);
@@ -39,9 +41,9 @@ typedef struct tg_pool tg_pool;
 tg_pool *tg_runtime_pool(tg_runtime *rt);
 
 /* Run fn(user, i, worker) for i in [0, n) on the pool and the calling thread; returns when all
- * have ended. worker is in [0, tg_pool_width()), and no two calls with the same worker overlap.
- * The first failure wins, no new i is begun after it, and *err is a copy of it. fn is called
- * with no lock held. */
+ * have ended. worker is in [0, tg_pool_width()), and no two calls of one loop with the same
+ * worker overlap. The first failure wins, no new i is begun after it, and *err is a copy of it.
+ * fn is called with no lock held. */
 typedef tg_status (*tg_each_fn)(void *user, uint64_t i, uint32_t worker, tg_error *err);
 TG_MUST_USE tg_status tg_pool_each(tg_pool *p, uint64_t n, tg_each_fn fn, void *user,
                                    const tg_cancel *cancel, tg_error *err);
@@ -61,10 +63,14 @@ void tg_thread_join(tg_thread *t); /* and frees it; may be NULL */
 /* Items are made by next() in one thread at a time, worked on in parallel, and consumed by
  * sink() in the order in which they were made, in one thread at a time. At most `depth` items
  * exist between next and the end of sink: results that wait for an earlier one count. next() is
- * where memory is reserved; it may wait. An item is the caller's pointer. next  returns TG_OK
- * with *item, or TG_CLOSED at the end work  worker as in tg_pool_each() sink  gives the item's
- * memory back drop  called instead of sink for items that are left when the pipeline fails or
- * is cancelled */
+ * where memory is reserved; it may wait. An item is the caller's pointer.
+ *   - next: TG_OK with *item, or TG_CLOSED at the end; any other status fails the pipeline.
+ *   - work: worker as in tg_pool_each().
+ *   - sink: the item is its own, also where it fails; it gives the item's memory back.
+ *   - drop: called instead of sink, in no order and from any thread, for items that were made
+ *     and will not be consumed because the pipeline failed or was cancelled.
+ * All are called with no lock held. The first failure wins, and *err is a copy of it; every
+ * item has gone to sink or drop on return. */
 typedef struct tg_pipeline {
     void *user;
     tg_status (*next)(void *user, void **item, tg_error *err);
@@ -83,24 +89,26 @@ TG_MUST_USE tg_status tg_pipeline_run(tg_pool *p, const tg_pipeline *pipeline,
  * may be empty. */
 TG_MUST_USE tg_status tg_units_cut(const uint64_t *weights, uint64_t n, uint32_t parts,
                                    uint64_t *first, tg_error *err);
-/* "3/8" -> 3, 8; "auto" -> from SLURM_ARRAY_TASK_ID (less SLURM_ARRAY_TASK_MIN),
- * OMPI_COMM_WORLD_RANK, PMI_RANK, PMIX_RANK, SGE_TASK_ID, PBS_ARRAY_INDEX, LSB_JOBINDEX,
- * PARALLEL_SEQ (from 1), of n parts. */
+/* Which of n_parts parts: "3/8" -> 3 (8 must be n_parts); "auto" -> the index of a job array or
+ * MPI rank in the environment: SLURM_ARRAY_TASK_ID, PBS_ARRAY_INDEX, SGE_TASK_ID - 1,
+ * LSB_JOBINDEX - 1, OMPI_COMM_WORLD_RANK, PMI_RANK, PMIX_RANK, SLURM_PROCID, PARALLEL_SEQ - 1;
+ * the first that is set. Parts count from 0. TG_INVALID says what was wanted. */
 TG_MUST_USE tg_status tg_part_parse(const char *text, uint32_t n_parts, uint32_t *part,
                                     tg_error *err);
 
 /* --- Progress ------------------------------------------------------------ */
 
-/* Hands reports to the callback at most every 100 ms, from whichever thread adds; rates over
- * the last 5 s. */
+/* Hands reports to the callback at most every 100 ms, from whichever thread adds, one at a time
+ * and with no lock held; rates over the last 5 s. With no callback *out is NULL, which all
+ * calls take. Any thread may add and set. */
 typedef struct tg_reporter tg_reporter;
 TG_MUST_USE tg_status tg_reporter_new(tg_reporter **out, tg_progress_fn fn, void *user,
                                       const char *stage, uint64_t total, tg_error *err);
-void tg_reporter_add(tg_reporter *r, uint64_t done, uint64_t bytes); /* r may be NULL */
+void tg_reporter_add(tg_reporter *r, uint64_t done, uint64_t bytes);
 /* Reports with these values now, if it is time or `force`. done and bytes replace what was
- * added. */
+ * added; stage NULL and total 0 keep what was. */
 void tg_reporter_set(tg_reporter *r, const tg_progress *values, bool force);
-void tg_reporter_free(tg_reporter *r); /* reports once more; may be NULL */
+void tg_reporter_free(tg_reporter *r); /* reports once more */
 TG_DEFINE_AUTO_PTR(tg_reporter, tg_reporter_free)
 
 void tg_runtime_log(tg_runtime *rt, const char *fmt, ...) TG_PRINTF(2, 3);

@@ -110,6 +110,7 @@ void tg_pool_gang(tg_pool *p, void (*fn)(void *user, uint32_t worker), void *use
 {
     gang g = {.fn = fn, .user = user, .next_worker = 1};
 
+    TG_ASSERT_UNLOCKED();
     tg_mutex_lock(&p->lock);
     gang **end = &p->gangs;
     while (*end != NULL)
@@ -167,6 +168,7 @@ static void each_worker(void *arg, uint32_t worker)
             return;
         tg_error err = {0};
         tg_status st = tg_cancel_check(e->cancel, &err);
+        TG_ASSERT_UNLOCKED(); /* also: fn left none locked the time before */
         if (st == TG_OK)
             st = e->fn(e->user, i, worker, &err);
         if (st != TG_OK)

@@ -1,114 +1,158 @@
-/* exec/reporter.c - turns counts from many threads into a report every 100 ms, with rate and
- * time left. */
+/* exec/reporter.c - progress: counts from many threads, a report now and then from one. */
 #include "base/clock.h"
 #include "exec/exec.h"
 
 #include <stdatomic.h>
-#include <string.h>
 
-enum { EVERY_NS = 100000000, N_MARKS = 50 }; /* marks 100 ms apart: rates over the last 5 s */
+#define EVERY_NS  ((int64_t)100 * 1000000)
+#define WINDOW_NS ((int64_t)5 * 1000000000)
+#define N_SAMPLES 64 /* more than WINDOW_NS / EVERY_NS, with room for forced ones */
 
-typedef struct mark {
+typedef struct sample {
     int64_t ns;
     uint64_t done, bytes;
-} mark;
+} sample;
 
 struct tg_reporter {
     tg_progress_fn fn;
     void *user;
-    const char *stage;
-    uint64_t total;
-    int64_t began_ns;
+    int64_t begun_ns;
     _Atomic uint64_t done, bytes;
-    _Atomic int64_t next_ns; /* when the next report is due: whoever moves it reports */
-    tg_mutex lock; /* guards all below; held while fn runs, so that reports keep their order */
-    mark marks[N_MARKS];
-    size_t n_marks;
-    tg_progress last;
+    _Atomic int64_t due_ns; /* when the next report is due */
+    tg_mutex lock;          /* guards all below */
+    tg_cond idle;
+    bool reporting; /* a thread is in fn, and alone uses samples */
+    tg_progress values;
+    sample samples[N_SAMPLES]; /* a ring */
+    uint32_t n_samples;        /* taken so far */
 };
 
 tg_status tg_reporter_new(tg_reporter **out, tg_progress_fn fn, void *user, const char *stage,
                           uint64_t total, tg_error *err)
 {
     if (fn == NULL) {
-        *out = NULL;
+        *out = NULL; /* nobody listens: every call takes NULL */
         return TG_OK;
     }
     tg_reporter *r = tg_calloc(1, sizeof *r);
     if (r == NULL)
-        return tg_fail(err, TG_NO_MEMORY, "no memory to report progress");
+        return tg_fail(err, TG_NO_MEMORY, "no memory for a progress reporter");
     r->fn = fn;
     r->user = user;
-    r->stage = stage;
-    r->total = total;
-    r->began_ns = tg_clock_ns();
-    atomic_store(&r->next_ns, r->began_ns + EVERY_NS);
+    r->begun_ns = tg_clock_ns();
+    r->due_ns = r->begun_ns + EVERY_NS;
+    r->values.stage = stage;
+    r->values.total = total;
+    r->samples[0].ns = r->begun_ns;
+    r->n_samples = 1;
     tg_mutex_init(&r->lock);
+    tg_cond_init(&r->idle);
     *out = r;
     return TG_OK;
 }
 
-static void report(tg_reporter *r, tg_progress p, int64_t now)
+/* The oldest sample of the last 5 s; the newest is `now`, just added. */
+static const sample *window_start(const tg_reporter *r, int64_t now)
 {
-    pthread_mutex_lock(&r->lock); /* not TG_LOCKED: this lock is there to order the callbacks */
-    /* A thread that was overtaken reports what is known by now: counts only grow. */
-    p.done = p.done < r->last.done ? r->last.done : p.done;
-    p.bytes = p.bytes < r->last.bytes ? r->last.bytes : p.bytes;
-    mark oldest =
-        r->n_marks < N_MARKS ? (mark){r->began_ns, 0, 0} : r->marks[r->n_marks % N_MARKS];
-    r->marks[r->n_marks++ % N_MARKS] = (mark){now, p.done, p.bytes};
-    double span = (double)(now - oldest.ns) / 1e9;
-    double items_per_s = span > 0 ? (double)(p.done - oldest.done) / span : 0;
-
-    p.stage = r->stage;
-    p.total = r->total;
-    p.seconds = (double)(now - r->began_ns) / 1e9;
-    p.bytes_per_s = span > 0 ? (double)(p.bytes - oldest.bytes) / span : 0;
-    p.eta_seconds = r->total >= p.done && r->total > 0 && items_per_s > 0
-                        ? (double)(r->total - p.done) / items_per_s
-                        : -1;
-    r->last = p;
-    r->fn(r->user, &p);
-    pthread_mutex_unlock(&r->lock);
+    uint32_t n = r->n_samples < N_SAMPLES ? r->n_samples : N_SAMPLES;
+    uint32_t k = r->n_samples - n;
+    while (k + 2 < r->n_samples && now - r->samples[k % N_SAMPLES].ns > WINDOW_NS)
+        k++;
+    return &r->samples[k % N_SAMPLES];
 }
 
-/* Is a report due, and is this thread the one to make it? */
-static bool due(tg_reporter *r, int64_t now)
+static void fill_rates(tg_reporter *r, tg_progress *p, int64_t now)
 {
-    int64_t next = atomic_load(&r->next_ns);
-    return now >= next && atomic_compare_exchange_strong(&r->next_ns, &next, now + EVERY_NS);
+    r->samples[r->n_samples++ % N_SAMPLES] = (sample){now, p->done, p->bytes};
+    const sample *from = window_start(r, now);
+    double seconds = (double)(now - from->ns) * 1e-9;
+    double items_per_s = seconds > 0 ? (double)(p->done - from->done) / seconds : 0;
+    p->seconds = (double)(now - r->begun_ns) * 1e-9;
+    p->bytes_per_s = seconds > 0 ? (double)(p->bytes - from->bytes) / seconds : 0;
+    p->eta_seconds = -1;
+    if (p->total > 0 && p->done >= p->total)
+        p->eta_seconds = 0;
+    else if (p->total > 0 && items_per_s > 0)
+        p->eta_seconds = (double)(p->total - p->done) / items_per_s;
+}
+
+/* Become the one that reports. If another thread is, wait for it only if this must be said. */
+static bool begin_report(tg_reporter *r, bool must, tg_progress *p)
+{
+    TG_LOCKED(&r->lock);
+    while (r->reporting && must)
+        tg_cond_wait(&r->idle, &r->lock);
+    if (r->reporting)
+        return false;
+    r->reporting = true;
+    *p = r->values;
+    p->done = atomic_load(&r->done);
+    p->bytes = atomic_load(&r->bytes);
+    return true;
+}
+
+static void end_report(tg_reporter *r)
+{
+    TG_LOCKED(&r->lock);
+    r->reporting = false;
+    tg_cond_signal(&r->idle);
+}
+
+static void report(tg_reporter *r, bool must)
+{
+    tg_progress p;
+    TG_ASSERT_UNLOCKED();
+    if (!begin_report(r, must, &p))
+        return;
+    int64_t now = tg_clock_ns();
+    fill_rates(r, &p, now);
+    r->fn(r->user, &p);
+    atomic_store(&r->due_ns, tg_clock_ns() + EVERY_NS);
+    end_report(r);
+}
+
+static bool is_due(tg_reporter *r)
+{
+    return tg_clock_ns() >= atomic_load_explicit(&r->due_ns, memory_order_relaxed);
 }
 
 void tg_reporter_add(tg_reporter *r, uint64_t done, uint64_t bytes)
 {
     if (r == NULL)
         return;
-    uint64_t all_done = atomic_fetch_add(&r->done, done) + done;
-    uint64_t all_bytes = atomic_fetch_add(&r->bytes, bytes) + bytes;
-    int64_t now = tg_clock_ns();
-    if (due(r, now))
-        report(r, (tg_progress){.done = all_done, .bytes = all_bytes}, now);
+    (void)atomic_fetch_add(&r->bytes, bytes);
+    (void)atomic_fetch_add(&r->done, done);
+    if (is_due(r))
+        report(r, false);
+}
+
+static void replace_values(tg_reporter *r, const tg_progress *values)
+{
+    TG_LOCKED(&r->lock);
+    const char *stage = r->values.stage;
+    uint64_t total = r->values.total;
+    r->values = *values;
+    r->values.stage = values->stage != NULL ? values->stage : stage;
+    r->values.total = values->total != 0 ? values->total : total;
+    atomic_store(&r->done, values->done);
+    atomic_store(&r->bytes, values->bytes);
 }
 
 void tg_reporter_set(tg_reporter *r, const tg_progress *values, bool force)
 {
     if (r == NULL)
         return;
-    int64_t now = tg_clock_ns();
-    atomic_store(&r->done, values->done);
-    atomic_store(&r->bytes, values->bytes);
-    if (due(r, now) || force)
-        report(r, *values, now);
+    replace_values(r, values);
+    if (force || is_due(r))
+        report(r, force);
 }
 
 void tg_reporter_free(tg_reporter *r)
 {
     if (r == NULL)
         return;
-    tg_progress p = r->last;
-    p.done = atomic_load(&r->done);
-    p.bytes = atomic_load(&r->bytes);
-    report(r, p, tg_clock_ns());
+    report(r, true);
+    tg_cond_destroy(&r->idle);
     tg_mutex_destroy(&r->lock);
     tg_free(r);
 }

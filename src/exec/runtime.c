@@ -97,6 +97,7 @@ void tg_runtime_log(tg_runtime *rt, const char *fmt, ...)
     char line[512];
     va_list ap;
 
+    TG_ASSERT_UNLOCKED();
     if (rt->log == NULL)
         return;
     va_start(ap, fmt);

@@ -55,6 +55,7 @@ void tg_thread_join(tg_thread *t)
 {
     if (t == NULL)
         return;
+    TG_ASSERT_UNLOCKED();
     tg_must(pthread_join(t->id, NULL));
     tg_free(t);
 }

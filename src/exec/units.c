@@ -37,96 +37,74 @@ tg_status tg_units_cut(const uint64_t *weights, uint64_t n, uint32_t parts, uint
     return TG_OK;
 }
 
-/* --- parts ------------------------------------------------------------------ */
+/* --- Which part ---------------------------------------------------------- */
 
-static const char *variable(const char *name)
+/* In this order: an array index says more than the rank within one of its tasks, and an MPI
+ * rank more than the number that srun gave the launcher. Never a count or a minimum: they
+ * change when a few tasks of an array are submitted again. */
+static const struct {
+    const char *name;
+    uint32_t from;     /* the first index its engine gives */
+    const char *unset; /* what it says outside an array; NULL: not set then */
+} engines[] = {
+    {"SLURM_ARRAY_TASK_ID",  0, NULL       },
+    {"PBS_ARRAY_INDEX",      0, NULL       },
+    {"SGE_TASK_ID",          1, "undefined"},
+    {"LSB_JOBINDEX",         1, "0"        },
+    {"OMPI_COMM_WORLD_RANK", 0, NULL       },
+    {"PMI_RANK",             0, NULL       },
+    {"PMIX_RANK",            0, NULL       },
+    {"SLURM_PROCID",         0, NULL       },
+    {"PARALLEL_SEQ",         1, NULL       },
+};
+
+static tg_status part_from_environment(uint32_t n_parts, uint32_t *part, tg_error *err)
 {
-    /* Read once at the start of a job, by the thread that starts it. */
-    const char *v = getenv(name); /* NOLINT(concurrency-mt-unsafe) */
-    return v != NULL && v[0] != '\0' ? v : NULL;
-}
-
-static tg_status read_variable(const char *name, const char *text, uint64_t *v, tg_error *err)
-{
-    tg_status st = tg_parse_u64(text, v, err);
-    if (st != TG_OK)
-        tg_error_prefix(err, "environment variable %s", name);
-    return st;
-}
-
-/* Engines number their tasks from 0 or from 1; Slurm from whatever the user said. */
-static tg_status index_from_environment(uint64_t *index, const char **source, tg_error *err)
-{
-    static const struct {
-        const char *name;
-        uint64_t from;
-    } engines[] = {
-        {"OMPI_COMM_WORLD_RANK", 0},
-        {"PMIX_RANK",            0},
-        {"PMI_RANK",             0},
-        {"SGE_TASK_ID",          1},
-        {"PBS_ARRAY_INDEX",      0},
-        {"LSB_JOBINDEX",         1},
-        {"PARALLEL_SEQ",         1},
-    };
-    const char *task = variable("SLURM_ARRAY_TASK_ID"),
-               *least = variable("SLURM_ARRAY_TASK_MIN");
-
-    if (task != NULL) {
-        uint64_t min = 0;
-        *source = "SLURM_ARRAY_TASK_ID";
-        if (least != NULL)
-            TG_TRY(read_variable("SLURM_ARRAY_TASK_MIN", least, &min, err));
-        TG_TRY(read_variable(*source, task, index, err));
-        if (*index < min)
-            return tg_fail(err, TG_INVALID, "SLURM_ARRAY_TASK_ID is %s, below the least, %s",
-                           task, least);
-        *index -= min;
-        return TG_OK;
-    }
     for (size_t i = 0; i < sizeof engines / sizeof engines[0]; i++) {
-        const char *v = variable(engines[i].name);
-        if (v == NULL ||
-            strcmp(v, "undefined") == 0) /* as Grid Engine says outside of arrays */
+        const char *name = engines[i].name;
+        const char *value = getenv(name); /* NOLINT(concurrency-mt-unsafe): nobody sets it */
+        if (value == NULL || (engines[i].unset != NULL && strcmp(value, engines[i].unset) == 0))
             continue;
-        *source = engines[i].name;
-        TG_TRY(read_variable(*source, v, index, err));
-        if (*index < engines[i].from)
-            return tg_fail(err, TG_INVALID, "%s is %s, want %llu or more", *source, v,
-                           (unsigned long long)engines[i].from);
-        *index -= engines[i].from;
+        uint64_t index;
+        if (tg_parse_u64(value, &index, NULL) != TG_OK || index < engines[i].from ||
+            index - engines[i].from >= n_parts)
+            return tg_fail(err, TG_INVALID, "%s='%s': want a number from %u to %u", name, value,
+                           engines[i].from, engines[i].from + n_parts - 1);
+        *part = (uint32_t)(index - engines[i].from);
         return TG_OK;
     }
-    return tg_fail(
-        err, TG_INVALID,
-        "part 'auto': no SLURM_ARRAY_TASK_ID, OMPI_COMM_WORLD_RANK, PMIX_RANK, PMI_RANK, "
-        "SGE_TASK_ID, PBS_ARRAY_INDEX, LSB_JOBINDEX or PARALLEL_SEQ in the environment");
+    return tg_fail(err, TG_INVALID,
+                   "part 'auto': no job array or MPI rank in the environment "
+                   "(SLURM_ARRAY_TASK_ID, PBS_ARRAY_INDEX, SGE_TASK_ID, LSB_JOBINDEX, "
+                   "OMPI_COMM_WORLD_RANK, PMI_RANK, PMIX_RANK, SLURM_PROCID, PARALLEL_SEQ)");
+}
+
+/* "3/8" -> 3 and 8. */
+static bool split_part(const char *text, uint64_t *index, uint64_t *n)
+{
+    char number[24];
+    const char *slash = strchr(text, '/');
+    if (slash == NULL || (size_t)(slash - text) >= sizeof number)
+        return false;
+    memcpy(number, text, (size_t)(slash - text));
+    number[slash - text] = '\0';
+    return tg_parse_u64(number, index, NULL) == TG_OK &&
+           tg_parse_u64(slash + 1, n, NULL) == TG_OK;
 }
 
 tg_status tg_part_parse(const char *text, uint32_t n_parts, uint32_t *part, tg_error *err)
 {
-    uint64_t index = 0, of = n_parts;
-    const char *slash = strchr(text, '/'), *source = text;
-
-    if (strcmp(text, "auto") == 0) {
-        TG_TRY(index_from_environment(&index, &source, err));
-    } else {
-        char number[24];
-        size_t n = slash == NULL ? 0 : (size_t)(slash - text);
-        if (slash == NULL || n >= sizeof number)
-            return tg_fail(err, TG_INVALID, "part '%s': want i/n, counted from 0, or auto",
-                           text);
-        memcpy(number, text, n);
-        number[n] = '\0';
-        TG_TRY(tg_parse_u64(number, &index, err));
-        TG_TRY(tg_parse_u64(slash + 1, &of, err));
-        if (of != n_parts)
-            return tg_fail(err, TG_INVALID, "part '%s': the plan has %u parts", text,
-                           (unsigned)n_parts);
-    }
-    if (index >= n_parts)
-        return tg_fail(err, TG_INVALID, "part %llu (%s): the plan has parts 0 to %u",
-                       (unsigned long long)index, source, (unsigned)(n_parts - 1));
+    uint64_t index, n;
+    if (strcmp(text, "auto") == 0)
+        return part_from_environment(n_parts, part, err);
+    if (!split_part(text, &index, &n))
+        return tg_fail(err, TG_INVALID, "part '%s': want i/n, such as 0/%u, or auto", text,
+                       n_parts);
+    if (n != n_parts)
+        return tg_fail(err, TG_INVALID, "part '%s': there are %u parts", text, n_parts);
+    if (index >= n)
+        return tg_fail(err, TG_INVALID, "part '%s': parts count from 0 to %u", text,
+                       n_parts - 1);
     *part = (uint32_t)index;
     return TG_OK;
 }

@@ -16,6 +16,7 @@ typedef struct fs_object {
     int dir, fd;
     char tmp[FS_TMP_BYTES]; /* its name until seal; "" if visible */
     bool reopened;
+    bool published; /* renamed: the old value is gone, so an abort must not remove the new */
 
     tg_appender append; /* one thread */
 
@@ -132,7 +133,7 @@ static tg_status seal_steps(fs_object *o, uint64_t len, const tg_cancel *cancel,
     TG_TRY(tg_file_close(&o->fd, o->key, err));
     if (o->tmp[0] != '\0') {
         TG_TRY(tg_fs_publish(o->dir, o->tmp, o->leaf, false, o->key, err));
-        o->tmp[0] = '\0';
+        o->published = true;
         o->entry_durable = false;
     }
     return synced ? sync_entry_once(o, err) : TG_OK;
@@ -150,7 +151,7 @@ static tg_status fs_seal(tg_object *base, uint64_t len, const tg_cancel *cancel,
 static void fs_abort(tg_object *base)
 {
     fs_object *o = (fs_object *)base;
-    if (!o->reopened)
+    if (!o->reopened && !o->published)
         (void)tg_sys_unlink(o->dir, name_of(o), 0); /* stays as a temporary, if at all */
 }
 

@@ -17,6 +17,15 @@ static void begin(void)
     if (dir < 0 && mkdtemp(dir_path) != NULL)
         dir = open(dir_path, O_RDONLY | O_DIRECTORY);
     (void)unlinkat(dir, "j", 0);
+    (void)unlinkat(dir, "j.new", 0);
+}
+
+__attribute__((destructor)) static void clean_up(void)
+{
+    if (dir >= 0) {
+        (void)unlinkat(dir, "j", 0);
+        (void)rmdir(dir_path);
+    }
 }
 
 static tg_bytes bytes(const char *s)
@@ -227,6 +236,16 @@ static int failing_open(int d, const char *p, int f, mode_t m)
     return should_fail() ? -1 : tg_sys_kernel.open_at(d, p, f, m);
 }
 
+static int failing_rename(int od, const char *op, int nd, const char *np)
+{
+    return should_fail() ? -1 : tg_sys_kernel.rename_new_at(od, op, nd, np);
+}
+
+static bool exists(const char *name)
+{
+    return faccessat(dir, name, F_OK, 0) == 0;
+}
+
 static tg_status write_and_sync(tg_error *err)
 {
     TG_AUTO_PTR(tg_journal) j = NULL;
@@ -240,6 +259,7 @@ static tg_status write_and_sync(tg_error *err)
 static void every_failing_call_is_reported(void)
 {
     tg_sys table = tg_sys_kernel;
+    enum { DIRECTORY_CLOSE = 7 }; /* open, write, sync, rename, open directory, sync it */
     int failures = 0;
 
     table.pwrite_fd = failing_pwrite;
@@ -247,6 +267,7 @@ static void every_failing_call_is_reported(void)
     table.fsync_fd = failing_fsync;
     table.close_fd = failing_close;
     table.open_at = failing_open;
+    table.rename_new_at = failing_rename;
     for (int round = 0; round < 2; round++) {
         for (long n = 1; n < 100; n++) {
             tg_error e = {0};
@@ -265,18 +286,137 @@ static void every_failing_call_is_reported(void)
              * read. */
             if (st == TG_OK) {
                 TG_AUTO(tg_text) seen = {0};
-                if (n != 6)
-                    fprintf(stderr, "n %ld good %d\n", n, for_good);
-                CHECK(n == 6 && !for_good);
+                CHECK(n == DIRECTORY_CLOSE && !for_good);
                 CHECK_STATUS(replay(&seen, NULL, &e), TG_OK);
                 continue;
             }
             CHECK_STATUS(st, TG_IO);
             CHECK_U64((uint64_t)e.sys, (uint64_t)calls_errno);
+            CHECK(e.key[0] != '\0');
+            CHECK(exists("j") == (n >= DIRECTORY_CLOSE) && !exists("j.new"));
         }
         calls_left = 0;
     }
     CHECK(failures >= 16);
+}
+
+static int no_rename(int od, const char *op, int nd, const char *np)
+{
+    (void)od, (void)op, (void)nd, (void)np;
+    errno = EINVAL;
+    return -1;
+}
+
+static void a_file_system_that_cannot_rename_so(void)
+{
+    TG_AUTO_PTR(tg_journal) j = NULL;
+    tg_sys table = tg_sys_kernel;
+    tg_error e = {0};
+
+    begin();
+    table.rename_new_at = no_rename;
+    tg_sys_use(&table);
+    CHECK_STATUS(write_three(&e), TG_OK);
+    CHECK_STATUS(tg_journal_create(&j, dir, "j", KIND, MAJOR, 0, 0, &e), TG_EXISTS);
+    tg_sys_use(NULL);
+    CHECK(!exists("j.new"));
+}
+
+/* What a process leaves that was killed before its journal had a name. */
+static void an_unfinished_creation_is_no_obstacle(void)
+{
+    TG_AUTO(tg_text) seen = {0};
+    tg_error e = {0};
+
+    begin();
+    TG_AUTO(tg_fd) fd = openat(dir, "j.new", O_WRONLY | O_CREAT, 0666);
+    REQUIRE(write(fd, "TGJOURNLxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", 48) == 48);
+    CHECK_STATUS(replay(&seen, NULL, &e), TG_NOT_FOUND);
+    CHECK_STATUS(write_three(&e), TG_OK);
+    CHECK(!exists("j.new"));
+    CHECK_STATUS(replay(&seen, NULL, &e), TG_OK);
+    CHECK(strcmp(seen.data, "1:<one>;2:<>;3:<three>;") == 0);
+}
+
+static int n_syncs;
+static int counted_fdatasync(int fd)
+{
+    n_syncs++;
+    return tg_sys_kernel.fdatasync_fd(fd);
+}
+
+static void the_cut_is_durable_before_anything_is_added(void)
+{
+    TG_AUTO_PTR(tg_journal) j = NULL;
+    tg_sys table = tg_sys_kernel;
+    tg_error e = {0};
+    struct stat st;
+
+    begin();
+    REQUIRE_OK(write_three(&e));
+    TG_AUTO(tg_fd) fd = openat(dir, "j", O_WRONLY | O_APPEND);
+    REQUIRE(write(fd, "torn", 4) == 4);
+    table.fdatasync_fd = counted_fdatasync;
+    n_syncs = 0;
+    tg_sys_use(&table);
+    CHECK_STATUS(tg_journal_open(&j, dir, "j", KIND, MAJOR, 0, &e), TG_OK);
+    CHECK(n_syncs == 1);
+    REQUIRE(fstat(fd, &st) == 0);
+    CHECK_U64((uint64_t)st.st_size, tg_journal_bytes(j));
+    tg_journal_free(tg_steal(j));
+    CHECK_STATUS(tg_journal_open(&j, dir, "j", KIND, MAJOR, 0, &e), TG_OK);
+    CHECK(n_syncs == 1); /* nothing to cut */
+    tg_sys_use(NULL);
+}
+
+static ssize_t failing_pread(int fd, void *b, size_t n, off_t o)
+{
+    return should_fail() ? -1 : tg_sys_kernel.pread_fd(fd, b, n, o);
+}
+static int failing_stat(int fd, struct stat *st)
+{
+    return should_fail() ? -1 : tg_sys_kernel.stat_fd(fd, st);
+}
+static int failing_truncate(int fd, off_t n)
+{
+    return should_fail() ? -1 : tg_sys_kernel.truncate_fd(fd, n);
+}
+
+/* An unreadable journal is no short one: nothing may be cut because a disk failed. */
+static void a_failing_read_is_no_end(void)
+{
+    tg_sys table = tg_sys_kernel;
+    tg_error e = {0};
+    struct stat before, after;
+    int failures = 0;
+
+    begin();
+    REQUIRE_OK(write_three(&e));
+    TG_AUTO(tg_fd) fd = openat(dir, "j", O_WRONLY | O_APPEND);
+    REQUIRE(write(fd, "torn", 4) == 4);
+    REQUIRE(fstat(fd, &before) == 0);
+    table.open_at = failing_open;
+    table.pread_fd = failing_pread;
+    table.stat_fd = failing_stat;
+    table.truncate_fd = failing_truncate;
+    for (long n = 1; n < 20; n++) {
+        TG_AUTO_PTR(tg_journal) j = NULL;
+        calls_left = n, calls_errno = EIO, for_good = false, hits = 0;
+        tg_sys_use(&table);
+        tg_status st = tg_journal_open(&j, dir, "j", KIND, MAJOR, 0, &e);
+        tg_sys_use(NULL);
+        calls_left = 0;
+        if (hits == 0) {
+            CHECK_STATUS(st, TG_OK);
+            break;
+        }
+        failures++;
+        CHECK_STATUS(st, TG_IO);
+        CHECK(strcmp(e.key, "j") == 0);
+        REQUIRE(fstat(fd, &after) == 0);
+        CHECK_U64((uint64_t)after.st_size, (uint64_t)before.st_size);
+    }
+    CHECK(failures >= 5);
 }
 
 static void the_first_failure_is_sticky(void)
@@ -306,15 +446,20 @@ static void every_allocation_may_fail(void)
 }
 
 static const struct test tests[] = {
-    {"what_was_added_comes_back_in_order",       what_was_added_comes_back_in_order      },
-    {"large_records_pass_the_buffer",            large_records_pass_the_buffer           },
-    {"a_damaged_journal_ends_before_the_damage", a_damaged_journal_ends_before_the_damage},
-    {"a_record_counts_only_at_its_own_place",    a_record_counts_only_at_its_own_place   },
-    {"going_on_cuts_the_torn_end_first",         going_on_cuts_the_torn_end_first        },
-    {"refusals_name_what_they_met",              refusals_name_what_they_met             },
-    {"every_failing_call_is_reported",           every_failing_call_is_reported          },
-    {"the_first_failure_is_sticky",              the_first_failure_is_sticky             },
-    {"every_allocation_may_fail",                every_allocation_may_fail               },
+    {"what_was_added_comes_back_in_order",          what_was_added_comes_back_in_order      },
+    {"large_records_pass_the_buffer",               large_records_pass_the_buffer           },
+    {"a_damaged_journal_ends_before_the_damage",    a_damaged_journal_ends_before_the_damage},
+    {"a_record_counts_only_at_its_own_place",       a_record_counts_only_at_its_own_place   },
+    {"going_on_cuts_the_torn_end_first",            going_on_cuts_the_torn_end_first        },
+    {"refusals_name_what_they_met",                 refusals_name_what_they_met             },
+    {"every_failing_call_is_reported",              every_failing_call_is_reported          },
+    {"a_file_system_that_cannot_rename_so",         a_file_system_that_cannot_rename_so     },
+    {"an_unfinished_creation_is_no_obstacle",       an_unfinished_creation_is_no_obstacle   },
+    {"the_cut_is_durable_before_anything_is_added",
+     the_cut_is_durable_before_anything_is_added                                            },
+    {"a_failing_read_is_no_end",                    a_failing_read_is_no_end                },
+    {"the_first_failure_is_sticky",                 the_first_failure_is_sticky             },
+    {"every_allocation_may_fail",                   every_allocation_may_fail               },
 };
 
 TEST_MAIN(tests)

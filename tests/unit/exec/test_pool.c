@@ -76,143 +76,110 @@ static void a_cancelled_token_ends_it(void)
     tg_cancel_free(c);
 }
 
-/* --- pipeline ---------------------------------------------------------------- */
+/* --- Loops within loops, and beside each other ----------------------------- */
 
-typedef struct line {
-    uint64_t n, next, sunk;
-    _Atomic int64_t in_flight;
-    int64_t most, dropped;
-    bool out_of_order;
-    uint64_t items[N];
-    uint64_t fail_next, fail_work, fail_sink;
-    bool stall;
-} line;
+typedef struct nest {
+    tg_pool *pool;
+    atomic_int calls;
+} nest;
 
-static tg_status make(void *user, void **item, tg_error *err)
+static tg_status inner(void *user, uint64_t i, uint32_t worker, tg_error *err)
 {
-    line *l = user;
-    if (l->next == l->fail_next)
-        return tg_fail(err, TG_IO, "next");
-    if (l->next == l->n)
-        return TG_CLOSED;
-    int64_t now = atomic_fetch_add(&l->in_flight, 1) + 1;
-    l->most = now > l->most ? now : l->most;
-    l->items[l->next] = l->next;
-    *item = &l->items[l->next++];
+    nest *n = user;
+    (void)i, (void)worker, (void)err;
+    atomic_fetch_add(&n->calls, 1);
     return TG_OK;
 }
 
-static tg_status work(void *user, void *item, uint32_t worker, tg_error *err)
+static tg_status outer(void *user, uint64_t i, uint32_t worker, tg_error *err)
 {
-    line *l = user;
-    uint64_t i = *(uint64_t *)item;
-    (void)worker;
-    if (l->stall && i % 5 == 0)
-        (void)usleep((useconds_t)(i * 37 % 400));
-    return i == l->fail_work ? tg_fail(err, TG_IO, "work") : TG_OK;
+    nest *n = user;
+    (void)i, (void)worker;
+    return tg_pool_each(n->pool, 50, inner, n, NULL, err);
 }
 
-static tg_status sink(void *user, void *item, tg_error *err)
-{
-    line *l = user;
-    uint64_t i = *(uint64_t *)item;
-    l->out_of_order |= i != l->sunk;
-    l->sunk++;
-    atomic_fetch_sub(&l->in_flight, 1);
-    return i == l->fail_sink ? tg_fail(err, TG_IO, "sink") : TG_OK;
-}
-
-static void drop(void *user, void *item)
-{
-    line *l = user;
-    (void)item;
-    l->dropped++;
-    atomic_fetch_sub(&l->in_flight, 1);
-}
-
-static void results_come_in_order_and_never_more_than_depth(void)
-{
-    static const uint32_t depths[] = {1, 2, 8};
-    for (uint32_t threads = 1; threads <= 4; threads++) {
-        for (size_t d = 0; d < 3; d++) {
-            TG_AUTO_PTR(tg_runtime) rt = runtime(threads);
-            line l = {.n = 200, .fail_next = N, .fail_work = N, .fail_sink = N, .stall = true};
-            tg_pipeline p = {&l, make, work, sink, drop, depths[d]};
-            tg_error e = {0};
-            CHECK_STATUS(tg_pipeline_run(tg_runtime_pool(rt), &p, NULL, &e), TG_OK);
-            CHECK(!l.out_of_order);
-            CHECK_U64(l.sunk, 200);
-            CHECK(l.most <= (int64_t)depths[d]);
-            CHECK(l.in_flight == 0);
-        }
-    }
-}
-
-static void a_failing_pipeline_gives_every_item_back(void)
-{
-    static const char *const where[] = {"next", "work", "sink"};
-    for (int k = 0; k < 3; k++) {
-        TG_AUTO_PTR(tg_runtime) rt = runtime(3);
-        line l = {.n = 200, .fail_next = N, .fail_work = N, .fail_sink = N, .stall = true};
-        tg_pipeline p = {&l, make, work, sink, drop, 4};
-        tg_error e = {0};
-        test_row = where[k];
-        *(k == 0 ? &l.fail_next : k == 1 ? &l.fail_work : &l.fail_sink) = 50;
-        CHECK_STATUS(tg_pipeline_run(tg_runtime_pool(rt), &p, NULL, &e), TG_IO);
-        CHECK(strcmp(e.msg, where[k]) == 0);
-        CHECK(l.in_flight == 0);
-        CHECK(l.sunk < 200);
-    }
-}
-
-/* --- progress ---------------------------------------------------------------- */
-
-typedef struct heard {
-    int n;
-    uint64_t done;
-    bool went_back;
-} heard;
-
-static void hear(void *user, const tg_progress *p)
-{
-    heard *h = user;
-    h->n++;
-    h->went_back |= p->done < h->done;
-    h->done = p->done;
-}
-
-static tg_status add(void *user, uint64_t i, uint32_t worker, tg_error *err)
-{
-    (void)i;
-    (void)worker;
-    (void)err;
-    (void)usleep(1000);
-    tg_reporter_add(user, 1, 10);
-    return TG_OK;
-}
-
-static void progress_only_grows_and_ends_with_all(void)
+static void loops_within_loops_end(void)
 {
     TG_AUTO_PTR(tg_runtime) rt = runtime(3);
-    heard h = {0};
-    tg_reporter *r = NULL;
-    tg_error e = {0};
-    REQUIRE_OK(tg_reporter_new(&r, hear, &h, "test", 600, &e));
-    CHECK_STATUS(tg_pool_each(tg_runtime_pool(rt), 600, add, r, NULL, &e), TG_OK);
-    tg_reporter_free(r);
-    CHECK(!h.went_back);
-    CHECK_U64(h.done, 600);
-    CHECK(h.n >= 2);
+    nest n = {.pool = tg_runtime_pool(rt)};
+    CHECK_STATUS(tg_pool_each(n.pool, 20, outer, &n, NULL, NULL), TG_OK);
+    CHECK(n.calls == 1000);
+}
+
+static void run_outer(void *user)
+{
+    nest *n = user;
+    CHECK_STATUS(tg_pool_each(n->pool, 20, outer, n, NULL, NULL), TG_OK);
+}
+
+static void many_callers_share_the_pool(void)
+{
+    TG_AUTO_PTR(tg_runtime) rt = runtime(3);
+    nest n[4];
+    tg_thread *threads[4] = {0};
+    for (int i = 0; i < 4; i++) {
+        n[i] = (nest){.pool = tg_runtime_pool(rt)};
+        CHECK_STATUS(tg_thread_start(&threads[i], "caller", run_outer, &n[i], NULL), TG_OK);
+    }
+    for (int i = 0; i < 4; i++) {
+        tg_thread_join(threads[i]);
+        CHECK(n[i].calls == 1000);
+    }
+}
+
+/* --- No lock is held where the program is called back ---------------------- */
+
+static void hear_line(void *user, const char *line)
+{
+    CHECK(tg_lock_depth == 0);
+    (void)snprintf(user, 64, "%s", line);
+}
+
+static void the_log_gets_whole_lines(void)
+{
+    char line[64] = "";
+    tg_runtime_options o = {.size = sizeof o, .threads = 1, .log = hear_line, .log_user = line};
+    TG_AUTO_PTR(tg_runtime) rt = NULL;
+    REQUIRE_OK(tg_runtime_new(&o, &rt, NULL));
+    tg_runtime_log(rt, "%s: %d", "direct I/O", 7);
+    CHECK(strcmp(line, "direct I/O: 7") == 0);
+}
+
+static tg_status see_locks(void *user, uint64_t i, uint32_t worker, tg_error *err)
+{
+    (void)user, (void)i, (void)worker, (void)err;
+    CHECK(tg_lock_depth == 0);
+    return TG_OK;
+}
+
+static void held_locks_are_counted_by_scope(void)
+{
+    TG_AUTO_PTR(tg_runtime) rt = runtime(2);
+    tg_mutex m, io;
+    tg_mutex_init(&m);
+    tg_mutex_init(&io);
+    {
+        TG_LOCKED_FOR_IO(&io);
+        CHECK(tg_lock_depth == 0);
+        TG_LOCKED(&m);
+#ifndef NDEBUG
+        CHECK(tg_lock_depth == 1);
+#endif
+    }
+    CHECK(tg_lock_depth == 0);
+    CHECK_STATUS(tg_pool_each(tg_runtime_pool(rt), 50, see_locks, NULL, NULL, NULL), TG_OK);
+    tg_mutex_destroy(&io);
+    tg_mutex_destroy(&m);
 }
 
 static const struct test tests[] = {
-    {"each_item_once_and_no_worker_twice",              each_item_once_and_no_worker_twice      },
-    {"the_first_failure_ends_it",                       the_first_failure_ends_it               },
-    {"a_cancelled_token_ends_it",                       a_cancelled_token_ends_it               },
-    {"results_come_in_order_and_never_more_than_depth",
-     results_come_in_order_and_never_more_than_depth                                            },
-    {"a_failing_pipeline_gives_every_item_back",        a_failing_pipeline_gives_every_item_back},
-    {"progress_only_grows_and_ends_with_all",           progress_only_grows_and_ends_with_all   },
+    {"each_item_once_and_no_worker_twice", each_item_once_and_no_worker_twice},
+    {"the_first_failure_ends_it",          the_first_failure_ends_it         },
+    {"a_cancelled_token_ends_it",          a_cancelled_token_ends_it         },
+    {"loops_within_loops_end",             loops_within_loops_end            },
+    {"many_callers_share_the_pool",        many_callers_share_the_pool       },
+    {"the_log_gets_whole_lines",           the_log_gets_whole_lines          },
+    {"held_locks_are_counted_by_scope",    held_locks_are_counted_by_scope   },
 };
 
 TEST_MAIN(tests)

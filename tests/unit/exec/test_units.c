@@ -53,15 +53,11 @@ static void extremes(void)
 static void clear_environment(void)
 {
     static const char *const names[] = {
-        "SLURM_ARRAY_TASK_ID",
-        "SLURM_ARRAY_TASK_MIN",
-        "OMPI_COMM_WORLD_RANK",
-        "PMIX_RANK",
-        "PMI_RANK",
-        "SGE_TASK_ID",
-        "PBS_ARRAY_INDEX",
-        "LSB_JOBINDEX",
-        "PARALLEL_SEQ",
+        "SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MIN",
+        "SLURM_PROCID",        "OMPI_COMM_WORLD_RANK",
+        "PMIX_RANK",           "PMI_RANK",
+        "SGE_TASK_ID",         "PBS_ARRAY_INDEX",
+        "LSB_JOBINDEX",        "PARALLEL_SEQ",
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         (void)unsetenv(names[i]);
@@ -104,18 +100,36 @@ static void parts_are_read(void)
         CHECK_U64(part, rows[i].part);
     }
     clear_environment();
-    (void)setenv("SLURM_ARRAY_TASK_ID", "11", 1);
-    (void)setenv("SLURM_ARRAY_TASK_MIN", "10", 1);
-    uint32_t part = 0;
+}
+
+static void set_and_check(const char *name, const char *value, uint32_t want)
+{
+    uint32_t part = 99;
+    (void)setenv(name, value, 1);
     CHECK_STATUS(tg_part_parse("auto", 8, &part, NULL), TG_OK);
-    CHECK_U64(part, 1);
+    CHECK_U64(part, want);
+}
+
+/* srun sets its own number for the launcher of an MPI job, and PMI's in each task of an array.
+ */
+static void the_engine_that_says_most_wins(void)
+{
+    clear_environment();
+    set_and_check("SLURM_PROCID", "1", 1);
+    set_and_check("PMI_RANK", "2", 2);
+    set_and_check("OMPI_COMM_WORLD_RANK", "3", 3);
+    set_and_check("LSB_JOBINDEX", "0", 3); /* as LSF says outside of arrays */
+    set_and_check("SLURM_ARRAY_TASK_ID", "4", 4);
+    /* Tasks 4 and 6 of an array submitted again are still parts 4 and 6. */
+    set_and_check("SLURM_ARRAY_TASK_MIN", "4", 4);
     clear_environment();
 }
 
 static const struct test tests[] = {
-    {"parts_are_contiguous_and_even", parts_are_contiguous_and_even},
-    {"extremes",                      extremes                     },
-    {"parts_are_read",                parts_are_read               },
+    {"the_engine_that_says_most_wins", the_engine_that_says_most_wins},
+    {"parts_are_contiguous_and_even",  parts_are_contiguous_and_even },
+    {"extremes",                       extremes                      },
+    {"parts_are_read",                 parts_are_read                },
 };
 
 TEST_MAIN(tests)

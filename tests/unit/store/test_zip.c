@@ -410,7 +410,7 @@ static void recovered_at(int kept, uint64_t base)
 {
     tg_zip_record r[5];
     char key[8] = "k0";
-    char text[16];
+    char text[32];
 
     {
         TG_AUTO_PTR(tg_store) s = NULL;
