@@ -127,9 +127,9 @@ static void what_is_no_plate(void)
         {"{\"rows\": 1, \"columns\": 1, \"frames\": 1, \"order\": [\"well\", \"field\"]}",
          "order"                                                                                      },
         {"{\"rows\": 1, \"columns\": 1, \"frames\": 1, \"order\": [\"well\", \"well\", "
-         "\"frame\"]}",                                                                                 "order"                                                                                },
-        {"{\"rows\": 1, \"columns\": 1, \"frames\": 1, \"name\": 7}",                                                                                "name"},
-        {"{\"rows\": 1, \"columns\": 1, \"frames\": 1, \"colour\": 7}",                                                                                "colour"                                                                              },
+         "\"frame\"]}",                                                           "order"    },
+        {"{\"rows\": 1, \"columns\": 1, \"frames\": 1, \"name\": 7}",                      "name"     },
+        {"{\"rows\": 1, \"columns\": 1, \"frames\": 1, \"colour\": 7}",                    "colour"   },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         TG_AUTO_PTR(tg_ome_plate) p = NULL;
