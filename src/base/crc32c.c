@@ -22,9 +22,9 @@
 #define HW_TARGET __attribute__((target("+crc")))
 #endif
 
-#define POLY 0x82f63b78u /* x^32 + x^28 + ... + 1, bit-reversed */
-#define X_0  0x80000000u /* the polynomial 1 */
-#define LANE 1024        /* bytes of each of the three lanes of a block */
+#define POLY 0x82f63b78u    /* x^32 + x^28 + ... + 1, bit-reversed */
+#define X_0  0x80000000u    /* the polynomial 1 */
+#define LANE ((size_t)1024) /* bytes of each of the three lanes of a block */
 #define STREAM_N                                                                     \
     (1u << 16) /* copies from here on go past the cache: measured, at 64 KiB already \
                   as fast as memcpy() and 1.3 times the cached form */
@@ -271,7 +271,7 @@ static void prepare(void)
     for (int k = 1; k < 32; k++)
         powers[k] = multiply(powers[k - 1], powers[k - 1]);
     make_past(past_1, LANE);
-    make_past(past_2, (uint64_t)2 * LANE);
+    make_past(past_2, 2 * LANE);
     best = &portable;
 #ifdef HW_NAME
     if (hw_present())

@@ -42,7 +42,9 @@ tg_status tg_csv_open(tg_csv **out, tg_bytes text, char separator, tg_error *err
         text = (tg_bytes){text.data + 3, text.len - 3};
     csv->text = text;
     csv->line = 1;
-    csv->separator = separator != '\0' ? separator : judge_separator(text);
+    csv->separator = separator;
+    if (separator == '\0')
+        csv->separator = judge_separator(text);
     *out = csv;
     return TG_OK;
 }

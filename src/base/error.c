@@ -28,7 +28,7 @@ static void start(tg_error *err, tg_status code, int sys)
     err->msg[0] = '\0';
 }
 
-tg_status tg_fail(tg_error *err, tg_status code, const char *fmt, ...)
+tg_status(tg_fail)(tg_error *err, tg_status code, const char *fmt, ...)
 {
     if (err != NULL) {
         va_list ap;
@@ -54,7 +54,7 @@ static tg_status status_from_errno(int e)
     }
 }
 
-tg_status tg_fail_errno(tg_error *err, const char *fmt, ...)
+tg_status(tg_fail_errno)(tg_error *err, const char *fmt, ...)
 {
     int e = errno;
     tg_status code = status_from_errno(e);

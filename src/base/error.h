@@ -19,6 +19,12 @@ tg_status tg_fail(tg_error *err, tg_status code, const char *fmt, ...);
 TG_PRINTF(2, 3)
 tg_status tg_fail_errno(tg_error *err, const char *fmt, ...);
 
+#ifdef __clang_analyzer__
+/* What the analyzer cannot see from here: they never return TG_OK. */
+#define tg_fail(err, code, ...) ((void)(tg_fail)(err, code, __VA_ARGS__), (code))
+#define tg_fail_errno(err, ...) ((void)(tg_fail_errno)(err, __VA_ARGS__), TG_IO)
+#endif
+
 TG_PRINTF(2, 3)
 void tg_error_prefix(tg_error *err, const char *fmt, ...);
 

@@ -89,8 +89,10 @@ static int take_hex4(scanner *s)
 static tg_status scan_escape(scanner *s, bool is_key)
 {
     size_t start = s->pos++;
-    char c = s->pos < s->len ? s->text[s->pos++] : '\0';
+    char c = '\0';
 
+    if (s->pos < s->len)
+        c = s->text[s->pos++];
     if (c != 'u')
         return c != '\0' && strchr("\"\\/bfnrt", c) != NULL ? TG_OK
                                                             : bad(s, start, "bad escape");

@@ -82,9 +82,11 @@ static bool is_turn_of(const tg_budget *b, const waiter *w)
         if (__builtin_add_overflow(held, o->held, &held))
             held = UINT64_MAX;
     uint64_t can_come_free = held < b->total ? b->total - held : 0;
-    for (const waiter *o = b->first; o != w; o = o->next)
+    for (const waiter *o = b->first; o != w; o = o->next) {
+        assert(o != NULL); /* w is in the line */
         if (o->bytes <= can_come_free)
             return false;
+    }
     return true;
 }
 
@@ -102,8 +104,10 @@ static void enqueue(tg_budget *b, waiter *w)
 static void dequeue(tg_budget *b, waiter *w)
 {
     waiter **at = &b->first;
-    while (*at != w)
+    while (*at != w) {
+        assert(*at != NULL);
         at = &(*at)->next;
+    }
     *at = w->next;
     tg_cond_broadcast(&b->changed);
 }
