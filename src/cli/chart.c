@@ -41,9 +41,19 @@ static double part(const chart_axis *a, double v)
     return clamp(p, 0, 1);
 }
 
+static int width_of(const chart *c)
+{
+    return c->wide ? CHART_WIDE : CHART_NARROW;
+}
+
+static int right_of(const chart *c)
+{
+    return width_of(c) - 12;
+}
+
 double chart_x(const chart *c, double v)
 {
-    return CHART_LEFT + part(&c->x, v) * (CHART_RIGHT - CHART_LEFT);
+    return CHART_LEFT + part(&c->x, v) * (right_of(c) - CHART_LEFT);
 }
 
 double chart_y(const chart *c, double v)
@@ -72,10 +82,11 @@ static void x_tick(const chart *c, double v)
 {
     char label[48];
     double x = chart_x(c, v);
+    bool last = x > right_of(c) - 16; /* its words end within the drawing */
     label_of(&c->x, v, label, sizeof label);
     (void)fprintf(c->f, "<path class=\"grid\" d=\"M%.1f %dV%d\"/>", x, CHART_TOP, CHART_BOTTOM);
-    (void)fprintf(c->f, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">", x,
-                  CHART_BOTTOM + 15);
+    (void)fprintf(c->f, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"%s\">",
+                  last ? right_of(c) + 10.0 : x, CHART_BOTTOM + 15, last ? "end" : "middle");
     html_text(c->f, label);
     (void)fputs("</text>\n", c->f);
 }
@@ -85,21 +96,22 @@ static void y_tick(const chart *c, double v)
     char label[48];
     double y = chart_y(c, v);
     label_of(&c->y, v, label, sizeof label);
-    (void)fprintf(c->f, "<path class=\"grid\" d=\"M%d %.1fH%d\"/>", CHART_LEFT, y, CHART_RIGHT);
+    (void)fprintf(c->f, "<path class=\"grid\" d=\"M%d %.1fH%d\"/>", CHART_LEFT, y, right_of(c));
     (void)fprintf(c->f, "<text class=\"tick\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">",
                   CHART_LEFT - 6, y + 3.5);
     html_text(c->f, label);
     (void)fputs("</text>\n", c->f);
 }
 
-static void ticks(const chart *c, const chart_axis *a, void (*tick)(const chart *, double))
+static void ticks(const chart *c, const chart_axis *a, int about,
+                  void (*tick)(const chart *, double))
 {
     if (a->log) {
         for (double v = pow(10, ceil(log10(a->from) - 1e-9)); v <= a->to * 1.0001; v *= 10)
             tick(c, v);
         return;
     }
-    double step = round_step(a->to - a->from, 5);
+    double step = fmax(round_step(a->to - a->from, about), a->least_step);
     for (double v = ceil(a->from / step) * step; v <= a->to + step * 1e-6; v += step)
         tick(c, fabs(v) < step * 1e-9 ? 0 : v);
 }
@@ -114,14 +126,14 @@ void chart_begin(chart *c, const char *alt)
         double step = round_step(c->y.to - c->y.from, 5);
         c->y.to = ceil(c->y.to / step - 1e-9) * step;
     }
-    (void)fprintf(c->f, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", CHART_WIDTH,
+    (void)fprintf(c->f, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", width_of(c),
                   CHART_HEIGHT);
     html_text(c->f, alt);
     (void)fputs("\">\n", c->f);
-    ticks(c, &c->x, x_tick);
-    ticks(c, &c->y, y_tick);
+    ticks(c, &c->x, c->wide ? 14 : 7, x_tick);
+    ticks(c, &c->y, 5, y_tick);
     (void)fprintf(c->f, "<text class=\"axis\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">",
-                  (CHART_LEFT + CHART_RIGHT) / 2, CHART_HEIGHT - 8);
+                  (CHART_LEFT + right_of(c)) / 2, CHART_HEIGHT - 8);
     html_text(c->f, c->x.title);
     (void)fprintf(c->f,
                   "</text>\n<text class=\"axis\" transform=\"translate(13 %d) rotate(-90)\""
@@ -134,7 +146,7 @@ void chart_begin(chart *c, const char *alt)
 void chart_end(const chart *c)
 {
     (void)fprintf(c->f, "<path class=\"frame\" d=\"M%d %dV%dH%d\"/>\n</svg>\n", CHART_LEFT,
-                  CHART_TOP, CHART_BOTTOM, CHART_RIGHT);
+                  CHART_TOP, CHART_BOTTOM, right_of(c));
 }
 
 static void points(const chart *c, const double *x, const double *y, size_t n)
@@ -178,7 +190,7 @@ void chart_dot(const chart *c, const char *css_class, double x, double y)
 void chart_mark_x(const chart *c, const char *css_class, double v, const char *words, int row)
 {
     double x = chart_x(c, v);
-    bool left = x > (CHART_LEFT + CHART_RIGHT) / 2.0; /* words on the side with more room */
+    bool left = x > (CHART_LEFT + right_of(c)) / 2.0; /* words on the side with more room */
     (void)fprintf(c->f, "<path class=\"mark %s\" d=\"M%.1f %dV%d\"/>\n", css_class, x,
                   CHART_TOP, CHART_BOTTOM);
     (void)fprintf(c->f, "<text class=\"note %s\" x=\"%.1f\" y=\"%d\" text-anchor=\"%s\">",
@@ -188,13 +200,14 @@ void chart_mark_x(const chart *c, const char *css_class, double v, const char *w
     (void)fputs("</text>\n", c->f);
 }
 
-void chart_mark_y(const chart *c, const char *css_class, double v, const char *words)
+void chart_mark_y(const chart *c, const char *css_class, double v, const char *words, bool left)
 {
     double y = chart_y(c, v);
     (void)fprintf(c->f, "<path class=\"mark %s\" d=\"M%d %.1fH%d\"/>\n", css_class, CHART_LEFT,
-                  y, CHART_RIGHT);
-    (void)fprintf(c->f, "<text class=\"note %s\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">",
-                  css_class, CHART_RIGHT - 4, y < CHART_TOP + 14 ? y + 13 : y - 4);
+                  y, right_of(c));
+    (void)fprintf(c->f, "<text class=\"note %s\" x=\"%d\" y=\"%.1f\" text-anchor=\"%s\">",
+                  css_class, left ? CHART_LEFT + 6 : right_of(c) - 4,
+                  y < CHART_TOP + 14 ? y + 13 : y - 4, left ? "start" : "end");
     html_text(c->f, words);
     (void)fputs("</text>\n", c->f);
 }

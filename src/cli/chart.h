@@ -8,12 +8,13 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* The plot's place within the drawing, in its own units. */
+/* The drawing in its own units: about as many pixels as it takes on a wide screen, so that
+ * words have one size in all charts. */
 enum {
-    CHART_WIDTH = 640,
+    CHART_WIDE = 1130,
+    CHART_NARROW = 545,
     CHART_HEIGHT = 250,
-    CHART_LEFT = 64,
-    CHART_RIGHT = 626,
+    CHART_LEFT = 60,
     CHART_TOP = 14,
     CHART_BOTTOM = 206
 };
@@ -22,12 +23,14 @@ typedef struct chart_axis {
     double from, to;
     bool log;          /* base 10; from > 0 */
     const char *title; /* with the unit */
+    double least_step; /* between two ticks; 0: any */
     /* What a tick says; NULL: the number. */
     void (*label)(double v, char *room, size_t cap);
 } chart_axis;
 
 typedef struct chart {
     FILE *f;
+    bool wide;
     chart_axis x, y;
 } chart;
 
@@ -42,9 +45,11 @@ void chart_line(const chart *c, const char *css_class, const double *x, const do
                 size_t n, bool fill);
 void chart_bar(const chart *c, const char *css_class, double x0, double x1, double y);
 void chart_dot(const chart *c, const char *css_class, double x, double y);
-/* A vertical or horizontal mark across the plot, with words at its end. */
+/* A vertical or horizontal mark across the plot, with words at its end (a horizontal one's
+ * right end, or its left). */
 void chart_mark_x(const chart *c, const char *css_class, double v, const char *words, int row);
-void chart_mark_y(const chart *c, const char *css_class, double v, const char *words);
+void chart_mark_y(const chart *c, const char *css_class, double v, const char *words,
+                  bool left);
 /* Text with the characters that mean something in HTML replaced. */
 void html_text(FILE *f, const char *s);
 

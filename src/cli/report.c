@@ -96,7 +96,10 @@ static void draw_queue(FILE *f, const report_record *r, series *s)
         push(s, rep->samples[i].seconds, (double)rep->samples[i].queue_bytes / MIB);
     double room = (double)rep->total.queue_bytes_max / MIB;
     chart c = {
-        .f = f, .x = time_axis(r), .y = {.to = fmax(room, highest(s)), .title = "MiB waiting"}
+        .f = f,
+        .wide = true,
+        .x = time_axis(r),
+        .y = {.to = fmax(room, highest(s)), .title = "MiB waiting"}
     };
     page_card_begin(
         f, "Queue",
@@ -106,7 +109,7 @@ static void draw_queue(FILE *f, const report_record *r, series *s)
         true);
     chart_begin(&c, "bytes in the queue over time");
     chart_line(&c, "queue", s->x, s->y, s->n, true);
-    chart_mark_y(&c, "soft", room, "the whole ring");
+    chart_mark_y(&c, "soft", room, "the whole ring", true);
     mark_stop(&c, r);
     chart_end(&c);
     page_card_end(f);
@@ -172,10 +175,10 @@ static void draw_memory(FILE *f, const report_record *r, series *s)
     chart_begin(&c, "memory over time");
     chart_line(&c, "mem", s->x, s->y, s->n, true);
     (void)snprintf(words, sizeof words, "budget %.0f MiB", budget);
-    chart_mark_y(&c, "ink", budget, words);
+    chart_mark_y(&c, "ink", budget, words, true);
     if (r->rss_bytes > 0) {
         (void)snprintf(words, sizeof words, "peak of the process %.0f MiB", rss);
-        chart_mark_y(&c, "mem", rss, words);
+        chart_mark_y(&c, "mem", rss, words, false);
     }
     chart_end(&c);
     page_card_end(f);
@@ -191,6 +194,7 @@ static void draw_drops(FILE *f, const report_record *r, series *s)
         push(s, rep->samples[i].seconds, (double)rep->samples[i].dropped);
     chart c = {
         .f = f,
+        .wide = true,
         .x = time_axis(r),
         .y = {.to = fmax(highest(s), 1), .title = "frames", .label = label_count}
     };

@@ -74,11 +74,13 @@ static void draw(FILE *f, const report_sweep *s)
     int most = (int)ceil(log2((double)most_frames));
     chart c = {
         .f = f,
+        .wide = true,
         .x = {.from = 0,
               .to = most > 0 ? most : 1,
               .title = "frames per chunk",
+              .least_step = 1,
               .label = label_frames},
-        .y = {.to = most_rate * 1.05, .title = "MiB/s of frames, durable"  }
+        .y = {.to = most_rate * 1.05, .title = "MiB/s of frames, durable"    }
     };
     page_card_begin(f, "Rate over the chunk size",
                     "For each codec the best shard size and number of threads.", true);
@@ -90,7 +92,7 @@ static void draw(FILE *f, const report_sweep *s)
     }
     key[2 * n] = NULL;
     if (s->floor_mib_per_s > 0)
-        chart_mark_y(&c, "soft", s->floor_mib_per_s, "plain O_DIRECT file, uncompressed");
+        chart_mark_y(&c, "soft", s->floor_mib_per_s, "plain O_DIRECT file, uncompressed", true);
     chart_end(&c);
     page_key(f, key);
     page_card_end(f);
