@@ -113,7 +113,7 @@ typedef struct bench_options {
     cli_extents shape, chunk_frames, pool_threads;
     tg_dtype dtype;
     uint64_t rounds, frames, bytes;
-    bool sweep, quick;
+    bool sweep, quick, alone;
     int sink; /* "disk|tmpfs|null" */
 } bench_options;
 

@@ -85,6 +85,8 @@ static contender *add_run(const bench *b, scenario *s, const char *name, uint64_
 
 static uint64_t count(const bench *b, uint64_t frames)
 {
+    if (b->o->frames > 0)
+        return b->o->frames;
     return b->o->quick ? (frames + 19) / 20 : frames;
 }
 
@@ -191,8 +193,19 @@ static void print_scenario(const scenario *s, double ratio)
                      s->contender[s->limit].name, ratio);
 }
 
+/* --alone: the recorder at the memory asked for, and nothing beside it. */
+static void keep_ours(scenario *s)
+{
+    s->contender[0] = s->contender[s->ours];
+    s->n = 1;
+    s->ours = 0;
+    s->limit = 1;
+}
+
 static void run_scenario(bench *b, scenario *s)
 {
+    if (b->o->alone)
+        keep_ours(s);
     for (uint64_t round = 0; round < b->o->rounds && !b->interrupted; round++)
         for (size_t i = 0; i < s->n; i++)
             measure(b, s, &s->contender[i], round);
