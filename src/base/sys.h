@@ -42,6 +42,7 @@ typedef struct tg_sys {
     int (*write_out)(int fd, off_t offset, off_t len, bool wait);
     int (*drop_cache)(int fd, off_t offset, off_t len);
     int (*sync_fs)(int fd);
+    int (*check_fd)(int fd);
 } tg_sys;
 
 /* The kernel's own calls. */
@@ -83,6 +84,8 @@ int tg_sys_set_direct(int fd, bool on);
 int tg_sys_write_out(int fd, off_t offset, off_t len, bool wait);
 int tg_sys_drop_cache(int fd, off_t offset, off_t len); /* clean pages only; a hint */
 int tg_sys_sync_fs(int fd); /* everything on the file system that fd is on */
+/* EIO if the file system that fd is on has stopped. */
+int tg_sys_check(int fd);
 
 /* A file descriptor that its scope closes; for files only read from, or already
  * failed: a file that was written is closed with tg_fd_close(), which reports. */

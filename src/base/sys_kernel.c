@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 /* One segment at a time, following no link: slower and stricter than openat2. */
@@ -146,4 +147,11 @@ int tg_kernel_drop_cache(int fd, off_t offset, off_t len)
 int tg_kernel_sync_fs(int fd)
 {
     return syncfs(fd);
+}
+
+int tg_kernel_check(int fd)
+{
+    /* The cheapest question that the file system itself answers: there is no such attribute, or
+     * none at all, and that is as good an answer as any. */
+    return fgetxattr(fd, "user.tidegate", NULL, 0) < 0 && errno == EIO ? -1 : 0;
 }

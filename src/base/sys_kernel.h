@@ -16,5 +16,6 @@ int tg_kernel_set_direct(int fd, bool on);
 int tg_kernel_write_out(int fd, off_t offset, off_t len, bool wait);
 int tg_kernel_drop_cache(int fd, off_t offset, off_t len);
 int tg_kernel_sync_fs(int fd);
+int tg_kernel_check(int fd);
 
 #endif
