@@ -28,12 +28,13 @@ enum call {
     DIRECT,
     WRITE_OUT,
     DROP,
+    CHECK_FD,
     N_CALLS
 };
 static const char *const call_names[N_CALLS] = {
-    "open",     "close",    "pread",        "pwrite",     "fsync",     "fdatasync",
-    "truncate", "allocate", "rename",       "rename_new", "link",      "unlink",
-    "mkdir",    "stat",     "direct_align", "set_direct", "write_out", "drop_cache"};
+    "open",         "close",      "pread",      "pwrite",     "fsync",  "fdatasync", "truncate",
+    "allocate",     "rename",     "rename_new", "link",       "unlink", "mkdir",     "stat",
+    "direct_align", "set_direct", "write_out",  "drop_cache", "check"};
 
 static struct {
     long count, at; /* calls so far, and the one that fails; at 0: none */
@@ -164,6 +165,12 @@ static int f_drop(int fd, off_t at, off_t len)
     return strike(DROP, false) ? -1 : tg_sys_kernel.drop_cache(fd, at, len);
 }
 
+static int f_check(int fd)
+{
+    (void)fd;
+    return strike(CHECK_FD, true) ? -1 : 0;
+}
+
 static tg_sys faulty(void)
 {
     tg_sys t = tg_sys_kernel;
@@ -187,6 +194,7 @@ static tg_sys faulty(void)
     t.set_direct = f_direct;
     t.write_out = f_write_out;
     t.drop_cache = f_drop;
+    t.check_fd = f_check;
     return t;
 }
 
