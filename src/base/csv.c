@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+static const char byte_order_mark[] = "\xef\xbb\xbf";
+
 struct tg_csv {
     tg_bytes text;
     size_t pos, line, row_line;
@@ -38,7 +40,7 @@ tg_status tg_csv_open(tg_csv **out, tg_bytes text, char separator, tg_error *err
     tg_csv *csv = tg_calloc(1, sizeof *csv);
     if (csv == NULL)
         return tg_fail(err, TG_NO_MEMORY, "no memory to read separated values");
-    if (text.len >= 3 && memcmp(text.data, "\xef\xbb\xbf", 3) == 0)
+    if (text.len >= 3 && memcmp(text.data, byte_order_mark, 3) == 0)
         text = (tg_bytes){text.data + 3, text.len - 3};
     csv->text = text;
     csv->line = 1;
@@ -211,7 +213,8 @@ void tg_csv_write(tg_text *line, const char *field, char separator, bool first)
     if (!first)
         tg_text_add_n(line, &separator, 1);
     const char special[] = {separator, '"', '\n', '\r', '\0'};
-    if (strpbrk(field, special) == NULL) {
+    /* At the start of a text a byte order mark is none of the field's, unless it is quoted. */
+    if (strpbrk(field, special) == NULL && strncmp(field, byte_order_mark, 3) != 0) {
         tg_text_add(line, field);
         return;
     }

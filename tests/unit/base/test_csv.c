@@ -76,8 +76,8 @@ static void refuses_with_the_line(void)
 
 static void what_is_written_reads_back(void)
 {
-    static const char *const fields[] = {"",          "a",          "a,b", "\"",
-                                         "say \"x\"", "two\nlines", "\r",  " "};
+    static const char *const fields[] = {"\xef\xbb\xbfmark", "",           "a",  "a,b", "\"",
+                                         "say \"x\"",        "two\nlines", "\r", " "};
     TG_AUTO(tg_text) line = {0};
     TG_AUTO_PTR(tg_csv) csv = NULL;
     const char *const *got = NULL;
