@@ -231,7 +231,7 @@ static int remove_entry(const char *path, const struct stat *st, int kind, struc
 
 void bench_remove(const char *path)
 {
-    (void)nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    (void)nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS); /* NOLINT: one thread here */
 }
 
 /* --- JSON --------------------------------------------------------------------- */

@@ -9,6 +9,9 @@
 
 #define MIB         ((uint64_t)1 << 20)
 #define BLOCK_BYTES ((size_t)8 << 20)
+#define FRAME_8M    ((size_t)2048 * 2048 * 2)
+#define FRAME_772   ((size_t)772 * 1032)
+#define FRAME_CROP  ((size_t)64 * 64)
 #define MOST_ROUNDS 99
 #define MOST_RUNS   6
 
@@ -239,8 +242,8 @@ static void frames8m(bench *b)
                   .limit = 0,
                   .ours = 2};
     uint64_t n = count(b, 400);
-    (void)add_floor(b, &s, "O_DIRECT, ring of 4", 4, n, 2048 * 2048 * 2);
-    (void)add_floor(b, &s, "O_DIRECT, one block at a time", 1, n, 2048 * 2048 * 2);
+    (void)add_floor(b, &s, "O_DIRECT, ring of 4", 4, n, FRAME_8M);
+    (void)add_floor(b, &s, "O_DIRECT, one block at a time", 1, n, FRAME_8M);
     (void)add_run(b, &s, "tidegate", 2048, 2048, 2, n);
     add_run(b, &s, "tidegate, --memory 80MiB", 2048, 2048, 2, n)->job.run.memory_bytes =
         80 * MIB;
@@ -256,8 +259,8 @@ static void frames772(bench *b)
                   .limit = 0,
                   .ours = 2};
     uint64_t n = count(b, 3000);
-    (void)add_floor(b, &s, "O_DIRECT, ring of 4", 4, n, 772 * 1032);
-    (void)add_floor(b, &s, "O_DIRECT, one block at a time", 1, n, 772 * 1032);
+    (void)add_floor(b, &s, "O_DIRECT, ring of 4", 4, n, FRAME_772);
+    (void)add_floor(b, &s, "O_DIRECT, one block at a time", 1, n, FRAME_772);
     (void)add_run(b, &s, "tidegate", 772, 1032, 1, n);
     add_run(b, &s, "tidegate, --memory 80MiB", 772, 1032, 1, n)->job.run.memory_bytes =
         80 * MIB;
@@ -311,7 +314,7 @@ static void paced(bench *b)
                   .words = "8 MiB frames at 0.7 of the disk's rate, 10 s or 10 GiB, drop-new",
                   .contender = contenders,
                   .limit = 99};
-    double measured = disk_rate(b, count(b, 400), 2048 * 2048 * 2);
+    double measured = disk_rate(b, count(b, 400), FRAME_8M);
     if (!(measured > 0)) {
         b->failed = true;
         return;
@@ -339,7 +342,7 @@ static void crops(bench *b)
                   .limit = 0,
                   .ours = 1};
     uint64_t n = count(b, 600000);
-    (void)add_floor(b, &s, "O_DIRECT, ring of 4", 4, n, 64 * 64);
+    (void)add_floor(b, &s, "O_DIRECT, ring of 4", 4, n, FRAME_CROP);
     (void)add_run(b, &s, "tidegate", 64, 64, 1, n);
     add_run(b, &s, "tidegate, --memory 80MiB", 64, 64, 1, n)->job.run.memory_bytes = 80 * MIB;
     run_scenario(b, &s);

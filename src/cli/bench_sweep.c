@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MIB         ((uint64_t)1 << 20)
 #define TRIAL_BYTES (512 * MIB) /* of frames in one trial */
@@ -81,7 +82,9 @@ static tg_status take_grid(sweep *s)
                                                   ? 1024
                                                   : o->pool_threads.v[g->n_threads]);
     if (g->n_threads == 0)
-        g->threads[g->n_threads++] = (uint32_t)s->c->common->threads;
+        g->threads[g->n_threads++] = s->c->common->threads > 0
+                                         ? (uint32_t)s->c->common->threads
+                                         : (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
     tg_status st = take_shards(s->c, &o->shard, g);
     if (st == TG_OK)
         st = take_codecs(s->c, &o->codec, g);

@@ -107,13 +107,15 @@ static void ticks(const chart *c, const chart_axis *a, int about,
                   void (*tick)(const chart *, double))
 {
     if (a->log) {
-        for (double v = pow(10, ceil(log10(a->from) - 1e-9)); v <= a->to * 1.0001; v *= 10)
-            tick(c, v);
+        int last = (int)floor(log10(a->to) + 1e-9);
+        for (int k = (int)ceil(log10(a->from) - 1e-9); k <= last; k++)
+            tick(c, pow(10, k));
         return;
     }
     double step = fmax(round_step(a->to - a->from, about), a->least_step);
-    for (double v = ceil(a->from / step) * step; v <= a->to + step * 1e-6; v += step)
-        tick(c, fabs(v) < step * 1e-9 ? 0 : v);
+    int first = (int)ceil(a->from / step - 1e-9), last = (int)floor(a->to / step + 1e-9);
+    for (int k = first; k <= last; k++)
+        tick(c, k * step);
 }
 
 void chart_begin(chart *c, const char *alt)

@@ -60,8 +60,8 @@ static void put_string(json_out *j, const char *s)
         size_t n = utf8_length(s);
         char escape[8];
         if (c == '"' || c == '\\') {
-            (void)snprintf(escape, sizeof escape, "\\%c", c);
-            puts_(j, escape);
+            put(j, "\\", 1);
+            put(j, s, 1);
         } else if (c < 0x20 || c == 0x7f) {
             (void)snprintf(escape, sizeof escape, "\\u%04x", c);
             puts_(j, escape);
@@ -79,8 +79,8 @@ static void put_string(json_out *j, const char *s)
  */
 static void begin(json_out *j, const char *key)
 {
-    char last = j->len > 0 ? j->text[j->len - 1] : '{';
-    if (last != '{' && last != '[')
+    bool first = j->len == 0 || strchr("{[", j->text[j->len - 1]) != NULL;
+    if (!first)
         puts_(j, ",");
     if (key != NULL) {
         put_string(j, key);

@@ -160,7 +160,7 @@ static void watch(recording *r, feed *feeds)
 {
     bool told = false;
     while (!all_ended(feeds, r->n)) {
-        struct timespec pause = {.tv_nsec = 20 * 1000000};
+        struct timespec pause = {.tv_nsec = 20000000L};
         (void)nanosleep(&pause, NULL);
         if (!told && tg_cancel_check(r->c->cancel, NULL) == TG_CANCELLED) {
             tg_stream_cancel(r->stream);

@@ -105,6 +105,7 @@ static tg_status clean_folder(cleaner *k, int parent, const char *name, const ch
         return cli_fail(&k->c->err, TG_NO_MEMORY, "no memory to list '%.200s'", shown);
     }
     tg_status st = TG_OK;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): nobody else reads this DIR */
     for (struct dirent *e; st == TG_OK && (e = readdir(d)) != NULL;) {
         char path[PATH_BYTES];
         int n = snprintf(path, sizeof path, "%s/%s", shown, e->d_name);
