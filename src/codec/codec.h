@@ -37,7 +37,8 @@ typedef struct tg_codec_ops {
                         size_t *n, tg_error *);
     tg_status (*decode)(const tg_codec *, void *ctx, tg_bytes src, uint8_t *dst, size_t cap,
                         size_t *n, tg_error *);
-    /* Does a flipped bit in the encoded bytes always give TG_CORRUPT? (`verify` asks.) */
+    /* Does a flipped bit in the encoded bytes never give other data? It is TG_CORRUPT, or hit
+     * a byte that carries none, such as the time in a gzip header. (`verify` asks.) */
     bool (*detects_damage)(const tg_codec *);
     /* The configuration as JSON for the given format (3: {"name","configuration"}, 2:
      * {"id",...}); new root. */
@@ -62,8 +63,9 @@ TG_MUST_USE tg_status tg_chain_open_v3(tg_chain **out, const tg_json *codecs, tg
 TG_MUST_USE tg_status tg_chain_open_v2(tg_chain **out, const tg_json *filters,
                                        const tg_json *compressor, char byte_order, char order,
                                        tg_dtype dtype, const tg_shape *chunk, tg_error *err);
-/* What people type: "none", "zstd:3", "blosc:lz4:5:shuffle", "gzip:6"; checksum adds crc32c at
- * the end (v3 only). */
+/* What people type: "none", "zstd:3", "blosc:lz4:5:shuffle", "gzip:6", in v2 also "zlib:6" and
+ * "lz4"; checksum adds crc32c at the end in v3, turns on zstd's own in v2. TG_INVALID says what
+ * is wanted, or that the chunk is too large for the codec. */
 TG_MUST_USE tg_status tg_chain_open_text(tg_chain **out, const char *text, bool checksum,
                                          int zarr_format, tg_dtype dtype, const tg_shape *chunk,
                                          tg_error *err);
@@ -76,8 +78,10 @@ TG_MUST_USE tg_status tg_chain_write_v3(const tg_chain *c, tg_json **codecs, tg_
 TG_MUST_USE tg_status tg_chain_write_v2(const tg_chain *c, tg_json **filters,
                                         tg_json **compressor, tg_error *err);
 
-bool tg_chain_is_raw(
-    const tg_chain *c); /* native bytes in C order, no bytes -> bytes codec but crc32c */
+/* Are encoded bytes the items as they lie in memory (native byte order, C order), and behind
+ * them at most one crc32c? Who writes such a chunk piece by piece needs no context: it copies
+ * with tg_crc32c_copy() and, if tg_chain_has_crc32c_last(), puts the sum behind, as u32le. */
+bool tg_chain_is_raw(const tg_chain *c);
 bool tg_chain_has_crc32c_last(const tg_chain *c);
 bool tg_chain_is_fixed_size(const tg_chain *c); /* encoded length depends on the shape only */
 bool tg_chain_detects_damage(const tg_chain *c);
@@ -101,14 +105,16 @@ TG_MUST_USE tg_status tg_chain_encode(const tg_chain *c, tg_chain_context *ctx, 
                                       uint8_t *dst, size_t cap, size_t *n, tg_error *err);
 TG_MUST_USE tg_status tg_chain_decode(const tg_chain *c, tg_chain_context *ctx, tg_bytes src,
                                       uint8_t *items, size_t items_bytes, tg_error *err);
-/* Strings: n_items strings as offsets (n_items + 1, from 0, in bytes) into text (UTF-8). decode
- * grows both buffers to at most limit bytes of text. */
+/* Strings (TG_DT_STRING); ctx is not used and may be NULL, for what a call needs depends on the
+ * text: it takes that itself. Encode replaces *out. n_items strings as offsets (n_items + 1,
+ * from 0, in bytes) into text (UTF-8). decode grows both buffers to at most limit bytes of
+ * text. */
 typedef struct tg_strings {
     uint64_t *offsets;
     char *text;
     size_t n;
-} tg_strings; /* owned by whoever got it: tg_strings_free() */
-void tg_strings_free(tg_strings *s);
+} tg_strings;                        /* owned by whoever got it: tg_strings_free() */
+void tg_strings_free(tg_strings *s); /* s becomes empty */
 static inline void tg_strings_auto(tg_strings *s)
 {
     tg_strings_free(s);
@@ -118,5 +124,9 @@ TG_MUST_USE tg_status tg_chain_encode_strings(const tg_chain *c, tg_chain_contex
 TG_MUST_USE tg_status tg_chain_decode_strings(const tg_chain *c, tg_chain_context *ctx,
                                               tg_bytes src, size_t limit, tg_strings *out,
                                               tg_error *err);
+
+/* "zstd 1.5.4\nblosc 1.21.3\n..." into room of cap bytes; returns room. 256 bytes are enough.
+ */
+const char *tg_codec_libraries(char *room, size_t cap);
 
 #endif
