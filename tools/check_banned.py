@@ -32,7 +32,7 @@ for path in sorted([*(root / "src").rglob("*.[ch]"), *(root / "include").rglob("
     name = str(path.relative_to(root))
     raw = path.read_text()
     for header in re.findall(rf"#\s*include\s+<((?:{THIRD_PARTY})[^>]*)>", raw):
-        users[header].add(name)
+        users[header, path.parent.name].add(name)
     lines, raw_lines = without_comments(raw).splitlines(), raw.splitlines()
     in_function, has_goto, has_try = None, 0, 0
     for number, line in enumerate(lines, 1):
@@ -57,8 +57,8 @@ for path in sorted([*(root / "src").rglob("*.[ch]"), *(root / "include").rglob("
         has_goto += bool(re.search(r"\bgoto\b", line))
         has_try += "TG_TRY(" in line
 
-for header, files in users.items():
+for (header, layer), files in users.items():
     if len(files) > 1:
-        found.append(f"<{header}> is included by {len(files)} files: {', '.join(sorted(files))}")
+        found.append(f"<{header}> is included by {len(files)} files of {layer}: {', '.join(sorted(files))}")
 print("\n".join(found))
 sys.exit(bool(found))
