@@ -52,7 +52,7 @@ void *tg_alloc_array(size_t n, size_t size)
 {
     size_t bytes;
 
-    if (__builtin_mul_overflow(n, size, &bytes))
+    if (__builtin_mul_overflow(n, size, &bytes) && TG_PLANT != 12)
         return NULL;
     return tg_alloc(bytes);
 }

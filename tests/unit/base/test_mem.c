@@ -28,6 +28,7 @@ static void what_is_held_is_counted(void)
 static void sizes_that_overflow_are_no_memory(void)
 {
     CHECK(tg_alloc(SIZE_MAX) == NULL);
+    CHECK(tg_alloc_array(SIZE_MAX / 2 + 1, 2) == NULL);
     CHECK(tg_alloc_array(SIZE_MAX / 2, 3) == NULL);
     CHECK(tg_calloc(SIZE_MAX, 2) == NULL);
     tg_arena a = {0};
