@@ -98,6 +98,9 @@ TG_API void tg_array_free(tg_array *a); /* may be NULL */
 TG_API TG_MUST_USE tg_status tg_array_get_info(const tg_array *a, tg_array_info *info,
                                                tg_error *err);
 TG_API const char *tg_array_path(const tg_array *a);
+/* The fill value of a string array, terminated, and (len may be NULL) its length; borrowed.
+ * NULL: not strings. */
+TG_API const char *tg_array_fill_text(const tg_array *a, size_t *len);
 /* The most bytes that reading or writing through one chunk can take beyond the caller's buffer:
  * encoded and decoded chunk, shard index, contexts. What a job reserves per call in flight.
  * SIZE_MAX: cannot be processed. */
@@ -130,7 +133,7 @@ TG_API TG_MUST_USE tg_status tg_array_write_strings(tg_array *a, uint64_t start,
                                                     const uint64_t *offsets, const char *text,
                                                     const tg_cancel *cancel, tg_error *err);
 /* Change the shape. Growing is O(1). Shrinking removes stored units wholly outside first, then
- * writes the metadata. */
+ * writes the metadata. Threads: no other call on this array meanwhile. */
 TG_API TG_MUST_USE tg_status tg_array_resize(tg_array *a, const uint64_t *shape,
                                              const tg_cancel *cancel, tg_error *err);
 /* One item as Zarr fill-value JSON ("3", "-Infinity" with its quotes, [1.0,2.0], true): what

@@ -31,8 +31,10 @@ void tg_array_meta_free(tg_array_meta *m);
 TG_DEFINE_AUTO_PTR(tg_array_meta, tg_array_meta_free)
 
 const tg_array_info *tg_array_meta_info(const tg_array_meta *m);
-const tg_chain *tg_array_meta_chain(const tg_array_meta *m); /* of the (inner) chunk */
-const tg_json *tg_array_meta_attributes(const tg_array_meta *m);
+const tg_chain *tg_array_meta_chain(const tg_array_meta *m);     /* of the (inner) chunk */
+const tg_json *tg_array_meta_attributes(const tg_array_meta *m); /* an object, never NULL */
+/* The fill of a string array, terminated, and its length; NULL: not strings. */
+const char *tg_array_meta_fill_text(const tg_array_meta *m, size_t *len);
 /* With another shape (info()->ndim extents) and, if not NULL, other attributes: the document(s)
  * to store. Unknown members stay. v3: zarr.json in *doc, *attrs_doc NULL; v2: .zarray and
  * .zattrs (NULL if there are no attributes). The caller's, tg_free(). */
@@ -47,6 +49,8 @@ TG_MUST_USE tg_status tg_group_documents(int zarr_format, const tg_json *attribu
  * holds at least TG_CHUNK_KEY_BYTES. */
 #define TG_CHUNK_KEY_BYTES (TG_MAX_NDIM * 21 + 4)
 void tg_chunk_key(const tg_array_meta *m, const uint64_t *unit_index, char *dst);
+/* The reverse; false: not the key of a unit. The unit may lie outside the shape. */
+bool tg_chunk_key_parse(const tg_array_meta *m, const char *key, uint64_t *unit_index);
 /* path "" or "a/b" and a name joined: "a/b/zarr.json". TG_INVALID if it does not fit or breaks
  * P1-P5 of the key rules. */
 TG_MUST_USE tg_status tg_path_join(char *dst, size_t cap, const char *path, const char *name,

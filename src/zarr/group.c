@@ -1,0 +1,233 @@
+/* Making and changing groups and attributes: one document at a time, each put
+ * whole, so that a reader sees the old node or the new one. */
+#include "zarr/meta.h"
+#include "zarr/node.h"
+
+#include <string.h>
+
+static tg_status put_text(tg_store *store, const char *path, const char *name, const char *text,
+                          bool is_new, const tg_cancel *cancel, tg_error *err)
+{
+    char key[TG_PATH_BYTES + 16];
+
+    TG_TRY(tg_path_join(key, sizeof key, path, name, err));
+    if (is_new && (tg_store_caps(store) & TG_STORE_CAN_PUT_NEW) != 0)
+        return tg_store_put_new(store, key, text, strlen(text), cancel, err);
+    return tg_store_put(store, key, text, strlen(text), cancel, err);
+}
+
+tg_status tg_node_store(tg_store *store, const char *path, const char *name, const char *doc,
+                        const char *attrs_doc, bool is_new, const tg_cancel *cancel,
+                        tg_error *err)
+{
+    if (attrs_doc != NULL)
+        TG_TRY(put_text(store, path, ".zattrs", attrs_doc, false, cancel, err));
+    return put_text(store, path, name, doc, is_new, cancel, err);
+}
+
+static tg_status store_group(tg_store *store, const char *path, int format,
+                             const tg_json *attributes, const tg_cancel *cancel, tg_error *err)
+{
+    TG_AUTO(tg_str) doc = NULL;
+    TG_AUTO(tg_str) attrs_doc = NULL;
+
+    TG_TRY(tg_group_documents(format, attributes, &doc, &attrs_doc, err));
+    return tg_node_store(store, path, format == 3 ? "zarr.json" : ".zgroup", doc, attrs_doc,
+                         true, cancel, err);
+}
+
+static tg_status make_ancestor(tg_store *store, const char *path, int format,
+                               const tg_cancel *cancel, tg_error *err)
+{
+    tg_node_kind kind = TG_NODE_GROUP;
+    bool found = false;
+
+    TG_TRY(tg_node_probe(store, path, &found, &kind, cancel, err));
+    if (found && kind == TG_NODE_ARRAY)
+        return tg_fail(err, TG_INVALID, "'%.300s' is an array: no node can lie below it", path);
+    if (found)
+        return TG_OK;
+    tg_status st = store_group(store, path, format, NULL, cancel, err);
+    return st == TG_EXISTS ? TG_OK : st; /* another made it just now */
+}
+
+tg_status tg_make_ancestors(tg_store *store, const char *path, int zarr_format,
+                            const tg_cancel *cancel, tg_error *err)
+{
+    char ancestor[TG_PATH_BYTES];
+
+    TG_TRY(tg_node_path_check(path, err));
+    if (path[0] == '\0')
+        return TG_OK;
+    TG_TRY(make_ancestor(store, "", zarr_format, cancel, err));
+    for (const char *slash = strchr(path, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        memcpy(ancestor, path, (size_t)(slash - path));
+        ancestor[slash - path] = '\0';
+        TG_TRY(make_ancestor(store, ancestor, zarr_format, cancel, err));
+    }
+    return TG_OK;
+}
+
+tg_status tg_group_create(tg_store *store, const char *path, int zarr_format,
+                          const char *attributes, const tg_cancel *cancel, tg_error *err)
+{
+    char clean[TG_PATH_BYTES];
+    TG_AUTO_PTR(tg_json) given = NULL;
+    tg_node_kind kind = TG_NODE_GROUP;
+    bool found = false;
+    const int format = zarr_format == 0 ? 3 : zarr_format;
+
+    if (format != 2 && format != 3)
+        return tg_fail(err, TG_INVALID, "zarr format %d, want 2 or 3", zarr_format);
+    if (attributes != NULL)
+        TG_TRY(tg_attributes_parse(&given, attributes, err));
+    TG_TRY(tg_path_normalise(clean, sizeof clean, path, err));
+    TG_TRY(tg_node_probe(store, clean, &found, &kind, cancel, err));
+    if (found)
+        return tg_fail(err, TG_EXISTS, "%s: '%.300s' is %s", tg_store_describe(store), clean,
+                       kind == TG_NODE_ARRAY ? "an array" : "a group already");
+    TG_TRY(tg_make_ancestors(store, clean, format, cancel, err));
+    TG_TRY(store_group(store, clean, format, given, cancel, err));
+    return tg_consolidated_drop(store, clean, cancel, err);
+}
+
+/* --- Attributes ------------------------------------------------------------ */
+
+static tg_status merge_into(tg_json *object, const tg_json *given, tg_error *err)
+{
+    for (size_t i = 0; i < tg_json_size(given); i++) {
+        tg_json *copy = NULL;
+        TG_TRY(tg_json_copy(&copy, tg_json_at(given, i), err));
+        TG_TRY(tg_json_set(object, tg_json_key_at(given, i), copy, err));
+    }
+    return TG_OK;
+}
+
+/* The attributes that shall be: given alone, or over those of `old` (NULL: none). */
+static tg_status new_attributes(const tg_json *old, const tg_json *given, bool merge,
+                                tg_json **out, tg_error *err)
+{
+    TG_AUTO_PTR(tg_json) made = NULL;
+
+    if (merge && tg_json_kind_of(old) == TG_JSON_OBJECT)
+        TG_TRY(tg_json_copy(&made, old, err));
+    else
+        made = tg_json_new_object();
+    if (made == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "attributes");
+    TG_TRY(merge_into(made, given, err));
+    *out = tg_steal(made);
+    return TG_OK;
+}
+
+static tg_status set_v3(tg_store *store, const char *path, const tg_node_docs *docs,
+                        const tg_json *given, bool merge, const tg_cancel *cancel,
+                        tg_error *err)
+{
+    TG_AUTO_PTR(tg_json) doc = NULL;
+    TG_AUTO(tg_str) text = NULL;
+    tg_json *attributes = NULL;
+    bool has_nan = false;
+
+    TG_TRY(tg_document_parse(&doc, &has_nan, (const char *)docs->doc.data, docs->doc.len, err));
+    TG_TRY(new_attributes(tg_json_get(doc, "attributes"), given, merge, &attributes, err));
+    TG_TRY(tg_json_set(doc, "attributes", attributes, err));
+    TG_TRY(tg_json_write(doc, true, (tg_json_options){.allow_nan = has_nan}, &text, err));
+    return put_text(store, path, "zarr.json", text, false, cancel, err);
+}
+
+static tg_status set_v2(tg_store *store, const char *path, const tg_node_docs *docs,
+                        const tg_json *given, bool merge, const tg_cancel *cancel,
+                        tg_error *err)
+{
+    TG_AUTO_PTR(tg_json) old = NULL;
+    TG_AUTO_PTR(tg_json) made = NULL;
+    TG_AUTO(tg_str) text = NULL;
+    bool has_nan = false;
+
+    if (merge && docs->attributes.data != NULL)
+        TG_TRY(tg_document_parse(&old, &has_nan, (const char *)docs->attributes.data,
+                                 docs->attributes.len, err));
+    TG_TRY(new_attributes(old, given, merge, &made, err));
+    TG_TRY(tg_json_write(made, true, (tg_json_options){.allow_nan = has_nan}, &text, err));
+    return put_text(store, path, ".zattrs", text, false, cancel, err);
+}
+
+tg_status tg_attributes_set(tg_store *store, const char *path, const char *attributes,
+                            bool merge, const tg_cancel *cancel, tg_error *err)
+{
+    char clean[TG_PATH_BYTES];
+    TG_AUTO_PTR(tg_json) given = NULL;
+    TG_AUTO(tg_node_docs) docs = {0};
+
+    TG_TRY(tg_attributes_parse(&given, attributes, err));
+    TG_TRY(tg_path_normalise(clean, sizeof clean, path, err));
+    TG_TRY(tg_node_load(store, clean, &docs, cancel, err));
+    TG_TRY(
+        (docs.format == 3 ? set_v3 : set_v2)(store, clean, &docs, given, merge, cancel, err));
+    return tg_consolidated_drop(store, clean, cancel, err);
+}
+
+/* --- Erasing --------------------------------------------------------------- */
+
+typedef struct pending {
+    tg_text names; /* each ended by NUL */
+    tg_status status;
+} pending;
+
+static void pending_auto(pending *p)
+{
+    tg_text_free(&p->names);
+}
+
+static bool collect(void *user, const char *name)
+{
+    pending *p = user;
+    tg_text_add_n(&p->names, name, strlen(name) + 1);
+    return tg_text_status(&p->names, NULL) == TG_OK;
+}
+
+/* Depth is that of the store's own keys, which are at most a few thousand bytes long. */
+static tg_status erase_below(tg_store *store, const char *prefix, const tg_cancel *cancel,
+                             tg_error *err)
+{
+    TG_AUTO(pending) p = {0};
+    TG_AUTO(tg_text) key = {0};
+
+    TG_TRY(tg_store_list(store, prefix, collect, &p, cancel, err));
+    TG_TRY(tg_text_status(&p.names, err));
+    for (size_t at = 0; at < p.names.len; at += strlen(p.names.data + at) + 1) {
+        key.len = 0;
+        tg_text_add(&key, prefix);
+        tg_text_add(&key, p.names.data + at);
+        TG_TRY(tg_text_status(&key, err));
+        tg_status st = key.data[key.len - 1] == '/'
+                           ? erase_below(store, key.data, cancel, err)
+                           : tg_store_remove(store, key.data, cancel, err);
+        if (st != TG_OK && st != TG_NOT_FOUND)
+            return st;
+    }
+    return TG_OK;
+}
+
+tg_status tg_node_erase(tg_store *store, const char *path, const tg_cancel *cancel,
+                        tg_error *err)
+{
+    static const char *const documents[] = {"zarr.json", ".zarray", ".zgroup", ".zattrs",
+                                            ".zmetadata"};
+    char key[TG_PATH_BYTES + 16];
+
+    /* Metadata first: what is half erased is no node, and its chunks are found by nobody. */
+    for (size_t i = 0; i < sizeof documents / sizeof documents[0]; i++) {
+        TG_TRY(tg_path_join(key, sizeof key, path, documents[i], err));
+        tg_status st = tg_store_remove(store, key, cancel, err);
+        if (st != TG_OK && st != TG_NOT_FOUND)
+            return st;
+    }
+    if (path[0] == '\0')
+        return erase_below(store, "", cancel, err);
+    size_t len = strlen(path);
+    memcpy(key, path, len);
+    memcpy(key + len, "/", 2);
+    return erase_below(store, key, cancel, err);
+}
