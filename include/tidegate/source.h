@@ -5,7 +5,8 @@
  * calls tg_stream_append() itself.
  *
  * Threads: a source belongs to one thread at a time; tg_source_get_info() may be called from
- * any. What waits is ended by the cancel token within 100 ms. */
+ * any. What waits is ended by the cancel token within 100 ms; only a camera that has fallen
+ * silent takes longer, some seconds, while it is asked whether it is there. */
 #ifndef TG_SOURCE_H
 #define TG_SOURCE_H
 
