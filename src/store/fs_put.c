@@ -60,6 +60,23 @@ static tg_status write_direct(fs_store *fs, int fd, const char *key, const uint8
     return st != TG_OK || len % align == 0 ? st : tg_file_truncate(fd, len, key, err);
 }
 
+/* Through the page cache, which the writing follows and empties behind itself. */
+static tg_status write_buffered(int fd, const char *key, const uint8_t *data, size_t len,
+                                const tg_cancel *cancel, tg_error *err)
+{
+    tg_behind behind = {0};
+    tg_extent start, finish;
+    bool can = len >= FS_DIRECT_MIN;
+
+    for (size_t at = 0; at < len; at += TG_FILE_BLOCK) {
+        size_t n = len - at < TG_FILE_BLOCK ? len - at : TG_FILE_BLOCK;
+        TG_TRY(tg_file_write(fd, data + at, n, at, 1, key, cancel, err));
+        tg_behind_add(&behind, (tg_extent){at, n}, &start, &finish);
+        TG_TRY(tg_behind_run(fd, start, finish, &can, key, err));
+    }
+    return TG_OK;
+}
+
 static tg_status write_value(fs_store *fs, int fd, const char *key, const void *data,
                              size_t len, const tg_cancel *cancel, tg_error *err)
 {
@@ -71,7 +88,7 @@ static tg_status write_value(fs_store *fs, int fd, const char *key, const void *
     }
     if (align > 1)
         return write_direct(fs, fd, key, data, len, align, cancel, err);
-    return tg_file_write(fd, data, len, 0, 1, key, cancel, err);
+    return write_buffered(fd, key, data, len, cancel, err);
 }
 
 /* --- Group commit ----------------------------------------------------------- */
@@ -210,10 +227,12 @@ static tg_status put_lazy(fs_store *fs, int dir, const char *tmp, const char *le
 }
 
 static tg_status put_synced(fs_store *fs, int dir, const char *tmp, const char *leaf, int *fd,
-                            const char *key, unsigned how, tg_error *err)
+                            const char *key, size_t len, unsigned how, tg_error *err)
 {
     if (!fs->no_sync)
         TG_TRY(tg_file_sync(*fd, key, err));
+    if (fs->buffered && !fs->no_sync && len >= FS_DIRECT_MIN)
+        (void)tg_sys_drop_cache(*fd, 0, (off_t)len); /* a hint */
     TG_TRY(tg_file_close(fd, key, err));
     TG_TRY(tg_fs_publish(dir, tmp, leaf, (how & TG_PUT_NEW) != 0, key, err));
     return fs->no_sync ? TG_OK : tg_fs_sync_entry(fs, key, dir, err);
@@ -234,7 +253,7 @@ tg_status tg_fs_put(tg_store *s, const char *key, const void *data, size_t len, 
     if (st == TG_OK && (how & TG_PUT_LAZY) != 0 && !fs->no_sync)
         st = put_lazy(fs, dir, tmp, leaf, &fd, key, how, cancel, err);
     else if (st == TG_OK)
-        st = put_synced(fs, dir, tmp, leaf, &fd, key, how, err);
+        st = put_synced(fs, dir, tmp, leaf, &fd, key, len, how, err);
     if (st != TG_OK)
         (void)tg_sys_unlink(dir, tmp, 0); /* already failing; gone if it was renamed */
     return st;
