@@ -19,11 +19,16 @@ tg_status tg_fail(tg_error *err, tg_status code, const char *fmt, ...);
 TG_PRINTF(2, 3)
 tg_status tg_fail_errno(tg_error *err, const char *fmt, ...);
 
-#ifdef __clang_analyzer__
-/* What the analyzer cannot see from here: they never return TG_OK. */
-#define tg_fail(err, code, ...) ((void)(tg_fail)(err, code, __VA_ARGS__), (code))
-#define tg_fail_errno(err, ...) ((void)(tg_fail_errno)(err, __VA_ARGS__), TG_IO)
-#endif
+/* What compilers and analyzers cannot see from a call: a failure is never TG_OK, so what a call
+ * that succeeded has set is set. */
+static inline tg_status tg_failed(tg_status st)
+{
+    if (st == TG_OK)
+        __builtin_unreachable();
+    return st;
+}
+#define tg_fail(...)       tg_failed((tg_fail)(__VA_ARGS__))
+#define tg_fail_errno(...) tg_failed((tg_fail_errno)(__VA_ARGS__))
 
 TG_PRINTF(2, 3)
 void tg_error_prefix(tg_error *err, const char *fmt, ...);

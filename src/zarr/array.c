@@ -319,9 +319,11 @@ static bool sort_name(void *user, const char *name)
             add_joined(&d->deeper, d->prefix, name);
         return true;
     }
-    if (strlen(d->prefix) + len >= sizeof key)
+    size_t at = strlen(d->prefix);
+    if (at + len >= sizeof key)
         return true;
-    (void)snprintf(key, sizeof key, "%s%s", d->prefix, name);
+    memcpy(key, d->prefix, at);
+    memcpy(key + at, name, len + 1);
     if (!tg_chunk_key_parse(d->a->meta, key, index))
         return true;
     for (uint32_t i = 0; i < d->grid->ndim; i++)
