@@ -12,7 +12,8 @@ extern "C" {
 
 typedef struct tg_verify_result {
     size_t size;           /* sizeof(tg_verify_result), set by the caller */
-    uint64_t ok;           /* stored units whose checksum was right */
+    uint64_t ok;           /* stored chunks (also within shards) whose checksum was right, or
+                              frames, where only the frame table has checksums */
     uint64_t bad;          /* damaged: checksum, index, length, metadata */
     uint64_t unverifiable; /* decoded, but nothing in them could show a flipped bit */
     uint64_t bytes;

@@ -5,7 +5,6 @@
 #include "zarr/node.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 void tg_array_free(tg_array *a)
@@ -285,95 +284,45 @@ tg_status tg_array_create(tg_store *store, const char *path, const tg_array_opti
 
 /* --- Resizing -------------------------------------------------------------- */
 
-/* Keys of units to be removed, each ended by NUL. */
+/* Units to be removed: indexes, ndim numbers each. */
 typedef struct doomed {
-    const tg_array *a;
     const tg_shape *grid; /* of the units that stay */
-    tg_text keys;         /* units outside, below the array's path */
-    tg_text deeper;       /* prefixes still to be listed */
-    const char *prefix;   /* of the listing that runs, below the array's path */
+    tg_text indexes;
 } doomed;
 
 static void doomed_auto(doomed *d)
 {
-    tg_text_free(&d->keys);
-    tg_text_free(&d->deeper);
+    tg_text_free(&d->indexes);
 }
 
-static void add_joined(tg_text *t, const char *prefix, const char *name)
-{
-    tg_text_add(t, prefix);
-    tg_text_add_n(t, name, strlen(name) + 1);
-}
-
-static bool sort_name(void *user, const char *name)
+static tg_status note_outside(void *user, const uint64_t *index, tg_error *err)
 {
     doomed *d = user;
-    char key[TG_CHUNK_KEY_BYTES + 1];
-    uint64_t index[TG_MAX_NDIM];
-    size_t len = strlen(name);
     bool outside = false;
 
-    if (len > 0 && name[len - 1] == '/') {
-        if (len <= 21) /* no coordinate has more digits */
-            add_joined(&d->deeper, d->prefix, name);
-        return true;
-    }
-    size_t at = strlen(d->prefix);
-    if (at + len >= sizeof key)
-        return true;
-    memcpy(key, d->prefix, at);
-    memcpy(key + at, name, len + 1);
-    if (!tg_chunk_key_parse(d->a->meta, key, index))
-        return true;
     for (uint32_t i = 0; i < d->grid->ndim; i++)
         outside |= index[i] >= d->grid->n[i];
     if (outside)
-        add_joined(&d->keys, "", key);
-    return true;
-}
-
-static tg_status full_prefix(const tg_array *a, const char *below, char *dst, size_t cap,
-                             tg_error *err)
-{
-    int n = snprintf(dst, cap, "%s%s%s", a->path, a->path[0] == '\0' ? "" : "/", below);
-    return n < 0 || (size_t)n >= cap ? tg_fail(err, TG_INVALID, "key is too long") : TG_OK;
+        tg_text_add_n(&d->indexes, (const char *)index, d->grid->ndim * sizeof *index);
+    return tg_text_status(&d->indexes, err);
 }
 
 /* By what is stored, not by what could be: the shape may be huge and nearly empty. */
-static tg_status find_outside(doomed *d, const tg_cancel *cancel, tg_error *err)
-{
-    char prefix[TG_KEY_BYTES];
-    char below[TG_CHUNK_KEY_BYTES + 32];
-    size_t at = 0;
-
-    tg_text_add_n(&d->deeper, "", 1);
-    while (tg_text_status(&d->deeper, NULL) == TG_OK && at < d->deeper.len) {
-        size_t len = strlen(d->deeper.data + at);
-        if (len < TG_CHUNK_KEY_BYTES) {
-            memcpy(below, d->deeper.data + at, len + 1);
-            d->prefix = below;
-            TG_TRY(full_prefix(d->a, below, prefix, sizeof prefix, err));
-            TG_TRY(tg_store_list(d->a->store, prefix, sort_name, d, cancel, err));
-        }
-        at += len + 1;
-    }
-    TG_TRY(tg_text_status(&d->deeper, err));
-    return tg_text_status(&d->keys, err);
-}
-
 static tg_status remove_outside(tg_array *a, const uint64_t *shape, const tg_cancel *cancel,
                                 tg_error *err)
 {
     char key[TG_KEY_BYTES];
+    uint64_t index[TG_MAX_NDIM];
     tg_shape grid = {0}, extents = {.ndim = a->meta->info.ndim};
+    const size_t bytes = extents.ndim * sizeof *index;
 
-    memcpy(extents.n, shape, extents.ndim * sizeof shape[0]);
+    memcpy(extents.n, shape, bytes);
     tg_grid_shape(&extents, &a->meta->shard, &grid);
-    TG_AUTO(doomed) d = {.a = a, .grid = &grid};
-    TG_TRY(find_outside(&d, cancel, err));
-    for (size_t at = 0; at < d.keys.len; at += strlen(d.keys.data + at) + 1) {
-        TG_TRY(full_prefix(a, d.keys.data + at, key, sizeof key, err));
+    TG_AUTO(doomed) d = {.grid = &grid};
+    TG_TRY(tg_unit_list(a, note_outside, &d, cancel, err));
+    for (size_t at = 0; at < d.indexes.len; at += bytes) {
+        memcpy(index, d.indexes.data + at, bytes);
+        tg_unit_key(a, index, key);
         tg_status st = tg_store_remove(a->store, key, cancel, err);
         if (st != TG_OK && st != TG_NOT_FOUND)
             return st;

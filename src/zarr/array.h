@@ -29,6 +29,12 @@ TG_MUST_USE tg_status tg_chunk_box(const tg_array *a, bool unit, const uint64_t 
 TG_MUST_USE tg_status tg_request_box(const tg_array *a, const uint64_t *start,
                                      const uint64_t *count, tg_box *box, tg_error *err);
 
+/* Every unit that is stored, in no order; also those outside the shape. By listing the store.
+ */
+typedef tg_status (*tg_unit_fn)(void *user, const uint64_t *unit_index, tg_error *err);
+TG_MUST_USE tg_status tg_unit_list(const tg_array *a, tg_unit_fn fn, void *user,
+                                   const tg_cancel *cancel, tg_error *err);
+
 /* --- Sizes: what tg_array_worst_bytes() adds up --------------------------- */
 
 /* Text of one chunk of strings that a writer changes in place, and what a reader whose caller
