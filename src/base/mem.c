@@ -165,6 +165,32 @@ void tg_arena_unmap(tg_arena *a)
     *a = (tg_arena){0};
 }
 
+tg_status tg_stack_map(tg_arena *a, size_t len, tg_error *err)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = round_up(len, page) + page;
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+#ifdef MAP_STACK
+    flags |= MAP_STACK | MAP_NORESERVE;
+#endif
+    void *p =
+        should_fail() ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+    if (p == MAP_FAILED)
+        return tg_fail(err, TG_NO_MEMORY, "no memory for a stack of %zu bytes", bytes);
+#ifdef MADV_NOHUGEPAGE
+    (void)madvise(p, bytes, MADV_NOHUGEPAGE); /* a hint: the first touch would take 2 MiB */
+#endif
+    (void)mprotect(p, page, PROT_NONE); /* where it cannot: no guard, and no harm */
+    *a = (tg_arena){p, bytes};
+    return TG_OK;
+}
+
+void tg_stack_unmap(tg_arena *a)
+{
+    if (a->data != NULL)
+        (void)munmap(a->data, a->len);
+    *a = (tg_arena){0};
+}
+
 /* Room for n more bytes and the terminator. */
 static int text_reserve(tg_text *t, size_t n)
 {

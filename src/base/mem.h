@@ -67,6 +67,12 @@ static inline void tg_arena_auto(tg_arena *a)
     tg_arena_unmap(a);
 }
 
+/* Room for a thread's stack: address space whose pages are taken as they are touched, one at a
+ * time (never huge pages), behind a page that faults. Not counted. Freed by tg_stack_unmap().
+ */
+TG_MUST_USE tg_status tg_stack_map(tg_arena *a, size_t len, tg_error *err);
+void tg_stack_unmap(tg_arena *a); /* a becomes empty */
+
 /* Text that grows. {0} is an empty one; data is always terminated once anything
  * was added. A failed allocation latches: later calls do nothing, and
  * tg_text_status() says so, so that a document is written without a check a line. */

@@ -174,14 +174,49 @@ static void held_locks_are_counted_by_scope(void)
     tg_mutex_destroy(&m);
 }
 
+/* --- Threads --------------------------------------------------------------- */
+
+static void use_stack(void *user)
+{
+    volatile char room[6 << 20];
+    for (size_t i = 0; i < sizeof room; i += 4096)
+        room[i] = 1;
+    *(int *)user = room[4096];
+}
+
+static void a_thread_has_room(void)
+{
+    tg_thread *t = NULL;
+    int done = 0;
+    REQUIRE_OK(tg_thread_start(&t, "a name that is too long", use_stack, &done, NULL));
+    tg_thread_join(t);
+    CHECK(done == 1);
+}
+
+static tg_status start_and_join(tg_error *err)
+{
+    tg_thread *t = NULL;
+    int done = 0;
+    TG_TRY(tg_thread_start(&t, "x", use_stack, &done, err));
+    tg_thread_join(t);
+    return TG_OK;
+}
+
+static void every_allocation_of_a_thread_may_fail(void)
+{
+    CHECK_EVERY_ALLOC(start_and_join(NULL));
+}
+
 static const struct test tests[] = {
-    {"each_item_once_and_no_worker_twice", each_item_once_and_no_worker_twice},
-    {"the_first_failure_ends_it",          the_first_failure_ends_it         },
-    {"a_cancelled_token_ends_it",          a_cancelled_token_ends_it         },
-    {"loops_within_loops_end",             loops_within_loops_end            },
-    {"many_callers_share_the_pool",        many_callers_share_the_pool       },
-    {"the_log_gets_whole_lines",           the_log_gets_whole_lines          },
-    {"held_locks_are_counted_by_scope",    held_locks_are_counted_by_scope   },
+    {"a_thread_has_room",                     a_thread_has_room                    },
+    {"every_allocation_of_a_thread_may_fail", every_allocation_of_a_thread_may_fail},
+    {"each_item_once_and_no_worker_twice",    each_item_once_and_no_worker_twice   },
+    {"the_first_failure_ends_it",             the_first_failure_ends_it            },
+    {"a_cancelled_token_ends_it",             a_cancelled_token_ends_it            },
+    {"loops_within_loops_end",                loops_within_loops_end               },
+    {"many_callers_share_the_pool",           many_callers_share_the_pool          },
+    {"the_log_gets_whole_lines",              the_log_gets_whole_lines             },
+    {"held_locks_are_counted_by_scope",       held_locks_are_counted_by_scope      },
 };
 
 TEST_MAIN(tests)

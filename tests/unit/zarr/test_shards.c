@@ -136,7 +136,7 @@ static void large_shards_on_every_store(void)
         for (int layout = 0; layout < 4; layout++) {
             TG_AUTO_PTR(tg_store) s = NULL;
             TG_AUTO_PTR(tg_array) a = NULL;
-            char path[8];
+            char path[16];
             const tg_array_options o = {
                 .size = sizeof o,
                 .dtype = {TG_DT_UINT, 4},

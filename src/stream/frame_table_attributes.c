@@ -1,0 +1,85 @@
+/* What the attributes of a frame table say about its columns. */
+#include "stream/frame_columns.h"
+
+const frame_own_column frame_own[FRAME_OWN_COLUMNS] = {
+    {"sequence",    {TG_DT_UINT, 8}, 0, NULL,         "number of the frame, unwrapped to 64 bits"                   },
+    {"index",
+     {TG_DT_INT, 8},
+     -1,
+     NULL,                                            "place of the pixels along the frame axis; -1: there are none"},
+    {"time_device",
+     {TG_DT_INT, 8},
+     INT64_MIN,                         "nanosecond",
+     "the source's own clock; -9223372036854775808: not known"                                                      },
+    {"time_host",
+     {TG_DT_INT, 8},
+     INT64_MIN,                         "nanosecond",
+     "arrival by the recorder's clock, since 1970-01-01T00:00:00Z"                                                  },
+    {"status",      {TG_DT_UINT, 1}, 0, NULL,         "what became of the frame, see status"                        },
+    {"crc32c",
+     {TG_DT_UINT, 4},
+     0,                                 NULL,
+     "CRC-32C of the frame's items, little-endian in C order; 0 without pixels"                                     },
+};
+
+static const char *const status_names[] = {"ok",      "lost",   "dropped",  "skipped",
+                                           "partial", "failed", "repeated", "reset"};
+
+uint32_t frame_own_columns(const tg_frame_table_options *options)
+{
+    return options->checksum ? FRAME_OWN_COLUMNS : FRAME_OWN_COLUMNS - 1;
+}
+
+static tg_status describe_column(const tg_frame_table_options *o, uint32_t i, tg_json *list,
+                                 tg_error *err)
+{
+    uint32_t own = frame_own_columns(o);
+    TG_AUTO_PTR(tg_json) column = tg_json_new_object();
+    if (column == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "no memory for attributes");
+    TG_TRY(tg_json_set(column, "name", tg_json_new_string(frame_column_name(o, i)), err));
+    if (i < own && frame_own[i].unit != NULL)
+        TG_TRY(tg_json_set(column, "unit", tg_json_new_string(frame_own[i].unit), err));
+    const char *text = i < own ? frame_own[i].description : "the user's";
+    TG_TRY(tg_json_set(column, "description", tg_json_new_string(text), err));
+    return tg_json_append(list, tg_steal(column), err);
+}
+
+static tg_status add_columns(const tg_frame_table_options *o, tg_json *table, tg_error *err)
+{
+    TG_AUTO_PTR(tg_json) list = tg_json_new_array();
+    if (list == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "no memory for attributes");
+    for (uint32_t i = 0; i < frame_own_columns(o) + o->users.n; i++)
+        TG_TRY(describe_column(o, i, list, err));
+    return tg_json_set(table, "columns", tg_steal(list), err);
+}
+
+static tg_status add_status(tg_json *table, tg_error *err)
+{
+    TG_AUTO_PTR(tg_json) names = tg_json_new_object();
+    if (names == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "no memory for attributes");
+    for (uint32_t i = 0; i < sizeof status_names / sizeof *status_names; i++) {
+        const char code[2] = {(char)('0' + i), '\0'};
+        TG_TRY(tg_json_set(names, code, tg_json_new_string(status_names[i]), err));
+    }
+    return tg_json_set(table, "status", tg_steal(names), err);
+}
+
+tg_status frame_table_attributes(const tg_frame_table_options *options, tg_json **out,
+                                 tg_error *err)
+{
+    TG_AUTO_PTR(tg_json) root = tg_json_new_object();
+    TG_AUTO_PTR(tg_json) table = tg_json_new_object();
+    if (root == NULL || table == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "no memory for attributes");
+    TG_TRY(tg_json_set(table, "version", tg_json_new_u64(1), err));
+    TG_TRY(tg_json_set(table, "rows",
+                       tg_json_new_string("one for each frame offered, lost or skipped"), err));
+    TG_TRY(add_columns(options, table, err));
+    TG_TRY(add_status(table, err));
+    TG_TRY(tg_json_set(root, "frame_table", tg_steal(table), err));
+    *out = tg_steal(root);
+    return TG_OK;
+}
