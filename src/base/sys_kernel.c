@@ -18,6 +18,32 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+/* Open the directory `name` below `at`, as a place to go on from. A link is ELOOP, and not "no
+ * directory": a value behind it is not missing, it cannot be reached. */
+static int step_into(int at, const char *name)
+{
+    struct stat st;
+    int fd = openat(at, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd < 0 || (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)))
+        return fd;
+    (void)close(fd);
+    errno = S_ISLNK(st.st_mode) ? ELOOP : ENOTDIR;
+    return -1;
+}
+
+static int open_last(int at, const char *name, int flags, mode_t mode)
+{
+    struct stat st;
+    int fd = openat(at, name, flags | O_NOFOLLOW, mode);
+
+    if (fd < 0 && errno == ENOTDIR)
+        errno = fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode)
+                    ? ELOOP
+                    : ENOTDIR;
+    return fd;
+}
+
 /* One segment at a time, following no link: slower and stricter than openat2. */
 int tg_kernel_walk_beneath(int dir, const char *path, int flags, mode_t mode)
 {
@@ -26,15 +52,13 @@ int tg_kernel_walk_beneath(int dir, const char *path, int flags, mode_t mode)
 
     for (;;) {
         size_t n = strcspn(path, "/");
-        int last = path[n] == '\0', e;
-        if (n == 0 || n >= sizeof segment || (n == 2 && memcmp(path, "..", 2) == 0)) {
-            e = n >= sizeof segment ? ENAMETOOLONG : n == 0 ? ENOENT : EXDEV;
-            fd = -1;
-        } else {
+        int last = path[n] == '\0' || path[n + 1] == '\0'; /* one '/' may end it */
+        int e = n >= sizeof segment ? ENAMETOOLONG : n == 0 ? ENOENT : EXDEV;
+        fd = -1;
+        if (n > 0 && n < sizeof segment && !(n == 2 && memcmp(path, "..", 2) == 0)) {
             memcpy(segment, path, n);
             segment[n] = '\0';
-            fd = last ? openat(at, segment, flags | O_NOFOLLOW, mode)
-                      : openat(at, segment, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
+            fd = last ? open_last(at, segment, flags, mode) : step_into(at, segment);
             e = errno;
         }
         if (at != dir)

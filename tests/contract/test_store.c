@@ -1,5 +1,7 @@
 /* What every store promises (store/store.h), asked of each. */
 #include "base/sync.h"
+#include "base/sys.h"
+#include "base/sys_kernel.h"
 #include "contract/stores.h"
 
 #include <stdalign.h>
@@ -27,6 +29,16 @@ static tg_status open_direct(tg_store **out, const char *dir, tg_error *err)
 static tg_status open_buffered(tg_store **out, const char *dir, tg_error *err)
 {
     return open_fs(out, dir, true, false, err);
+}
+
+/* As on a kernel without openat2. */
+static tg_status open_walked(tg_store **out, const char *dir, tg_error *err)
+{
+    static tg_sys table;
+    table = tg_sys_kernel;
+    table.open_beneath = tg_kernel_walk_beneath;
+    tg_sys_use(&table);
+    return open_fs(out, dir, false, false, err);
 }
 
 static tg_status open_unsynced(tg_store **out, const char *dir, tg_error *err)
@@ -60,6 +72,7 @@ static const struct kind {
     {"memory",       open_mem,          false},
     {"direct",       open_direct,       true },
     {"buffered",     open_buffered,     true },
+    {"walked",       open_walked,       true },
     {"unsynced",     open_unsynced,     true },
     {"zip",          open_zip,          true },
     {"zip buffered", open_zip_buffered, true },
@@ -95,6 +108,7 @@ static void each(void (*test)(tg_store *s, const struct kind *k))
         }
         tg_store_free(s);
         s = NULL;
+        tg_sys_use(NULL);
         test_remove(AT_FDCWD, folder);
     }
     TG_AUTO_PTR(tg_store) s = NULL;
@@ -610,6 +624,7 @@ static void every_allocation_fails(void)
         alloc_kind = &kinds[i];
         test_folder(folder);
         CHECK_EVERY_ALLOC(little_of_everything());
+        tg_sys_use(NULL);
         test_remove(AT_FDCWD, folder);
     }
 }
