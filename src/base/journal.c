@@ -278,6 +278,15 @@ tg_status tg_journal_sync(tg_journal *j, tg_error *err)
     return latch(j, st, &e);
 }
 
+tg_status tg_journal_datasync(const tg_journal *j, tg_error *err)
+{
+    if (tg_sys_fdatasync(j->fd) == 0)
+        return TG_OK;
+    tg_status st = tg_fail_errno(err, "sync '%s'", j->path);
+    tg_error_at(err, j->path, TG_NO_OFFSET);
+    return st;
+}
+
 uint64_t tg_journal_bytes(const tg_journal *j)
 {
     return j->written + j->fill;

@@ -37,6 +37,9 @@ TG_MUST_USE tg_status tg_journal_add(tg_journal *j, uint16_t type, tg_bytes a, t
 TG_MUST_USE tg_status tg_journal_flush(tg_journal *j, tg_error *err);
 /* flush + fdatasync: it survives a power cut. */
 TG_MUST_USE tg_status tg_journal_sync(tg_journal *j, tg_error *err);
+/* fdatasync alone: what was flushed before survives a power cut. Touches nothing of j, so other
+ * threads may add and flush meanwhile; its failure is not sticky: the caller keeps it. */
+TG_MUST_USE tg_status tg_journal_datasync(const tg_journal *j, tg_error *err);
 uint64_t tg_journal_bytes(const tg_journal *j); /* file size with what is gathered */
 TG_MUST_USE tg_status tg_journal_close(tg_journal *j,
                                        tg_error *err); /* flush, close; then free */
