@@ -1,0 +1,124 @@
+/* stream/layout.h - where the pixels of a frame lie: in a slab, in a chunk, in a shard, in an
+ * array. Pure arithmetic, checked once when the recorder opens; knows no memory and no file.
+ *
+ * Words. A *slot* is the place of a frame in the order of arrival, from 0. A *layer* holds the
+ * chunks that share `k` frames along the fastest outer dimension: all tiles of them. Layers are
+ * numbered in the order in which they fill up, which is the order of arrival on the grid of
+ * layers. A *shard* is a run of consecutive layers, so at most one shard per level is being
+ * written at a time, whatever the order of arrival. A *plane* is one level of the pyramid. */
+#ifndef TG_STREAM_LAYOUT_H
+#define TG_STREAM_LAYOUT_H
+
+#include "stream/pyramid.h"
+#include "tidegate/array.h"
+#include "tidegate/stream.h"
+
+enum {
+    TG_STREAM_DIMS = 5,   /* outer dimensions */
+    TG_BLOCK = 4096,      /* unit of O_DIRECT writes: offsets, lengths, addresses */
+    TG_LIVE_CHUNKS = 255, /* 16 bytes each and a checksum: one block */
+    TG_PLANES = TG_PYRAMID_MAX + 1
+};
+
+typedef struct tg_plane {
+    uint64_t height, width; /* items */
+    uint64_t tile_h, tile_w;
+    uint64_t tiles_y, tiles_x;
+    uint32_t n_tiles;
+    size_t frame_bytes;    /* one dense frame of this level */
+    size_t tile_bytes;     /* of one frame in one chunk, overhang included */
+    size_t chunk_bytes;    /* k tiles */
+    size_t stored_bytes;   /* chunk_bytes, and 4 for the crc32c behind a raw chunk */
+    size_t chunk_stride;   /* from one chunk to the next in a slab */
+    size_t layer_bytes;    /* all chunks; a multiple of TG_BLOCK */
+    uint64_t shard_chunks; /* entries of a shard's index; 1 if not sharded */
+    bool staged; /* chunks are gathered in a buffer before they are written: encoded, or so
+                    small that whole blocks would waste disk */
+} tg_plane;
+
+typedef struct tg_layout {
+    tg_dtype dtype;
+    int format;
+    bool zip;
+    bool has_rows; /* false: frames are lines, arrays have no y axis */
+    bool axis_last;
+    bool sharded, live;
+    bool encoded; /* a codec besides crc32c */
+    bool checksum;
+    uint32_t n_dims;                 /* outer; 0: one frame without an outer dimension */
+    uint64_t extent[TG_STREAM_DIMS]; /* UINT64_MAX: no limit */
+    uint32_t order[TG_STREAM_DIMS];  /* order[i]: the dimension at place i of arrival, slowest
+                                        first */
+    uint64_t k; /* frames per chunk along the fastest dimension, n_dims - 1 */
+    uint64_t layers[TG_STREAM_DIMS];       /* extent in layers; UINT64_MAX: no limit */
+    uint64_t shard_layers[TG_STREAM_DIMS]; /* of one shard, per dimension */
+    uint64_t per_shard;                    /* product of shard_layers */
+    uint64_t n_open;                       /* layers that fill at the same time */
+    uint64_t n_slots;                      /* UINT64_MAX: no limit */
+    uint32_t n_planes;
+    tg_plane plane[TG_PLANES];
+    tg_pyramid pyramid;
+} tg_layout;
+
+/* Everything of an array's options that has to do with geometry, checked and with the defaults
+ * filled in. TG_INVALID, TG_UNSUPPORTED: the message names the option. */
+TG_MUST_USE tg_status tg_layout_init(tg_layout *l, const tg_stream_array *a, int format,
+                                     bool zip, tg_error *err);
+
+/* One array of the store: shape with `slots` of the outermost part, chunk, shard. The vectors
+ * have TG_MAX_NDIM places. */
+typedef struct tg_layout_vectors {
+    uint32_t ndim;
+    uint64_t shape[TG_MAX_NDIM], chunk[TG_MAX_NDIM], shard[TG_MAX_NDIM];
+} tg_layout_vectors;
+void tg_layout_vectors_init(const tg_layout *l, uint32_t plane, tg_layout_vectors *v);
+/* The outer part of the shape when `slots` slots are published, whole units of the slowest
+ * dimension in arrival only, or with `up` the last one too. */
+void tg_layout_shape(const tg_layout *l, uint64_t slots, bool up, uint64_t *outer);
+/* The reverse: slots covered by a shape. */
+uint64_t tg_layout_slots_of_shape(const tg_layout *l, const uint64_t *outer);
+/* Places of an outer and of a frame's axis in the array. */
+uint32_t tg_layout_axis(const tg_layout *l, uint32_t dim);
+
+/* Slots and coordinates (in storage order). */
+void tg_layout_coords(const tg_layout *l, uint64_t slot, uint64_t *coords);
+uint64_t tg_layout_slot(const tg_layout *l, const uint64_t *coords);
+/* A slot's index along the frame axis as the frame table has it: C order in storage. */
+uint64_t tg_layout_index(const tg_layout *l, uint64_t slot);
+uint64_t tg_layout_slot_of_index(const tg_layout *l, uint64_t index);
+/* The layer of a slot, and its place along the chunk. */
+uint64_t tg_layout_layer(const tg_layout *l, uint64_t slot, uint64_t *place);
+uint64_t tg_layout_slot_in_layer(const tg_layout *l, uint64_t layer, uint64_t place);
+/* Frames that belong into a layer: k, or fewer in the last of a limited dimension. */
+uint64_t tg_layout_layer_frames(const tg_layout *l, uint64_t layer);
+/* Layers below the returned number lie wholly below `slots` slots. */
+uint64_t tg_layout_whole_layers(const tg_layout *l, uint64_t slots);
+/* Slots below the returned number lie in layers below `layers`. */
+uint64_t tg_layout_whole_slots(const tg_layout *l, uint64_t layers);
+
+uint64_t tg_layout_shard(const tg_layout *l, uint64_t layer);
+/* The layers of a shard that exist: [first, last). */
+void tg_layout_shard_range(const tg_layout *l, uint64_t shard, uint64_t *first, uint64_t *last);
+/* Coordinates of the stored unit (shard, or chunk of one tile) for its key. */
+void tg_layout_shard_unit(const tg_layout *l, uint32_t plane, uint64_t shard, uint64_t *unit);
+void tg_layout_chunk_unit(const tg_layout *l, uint32_t plane, uint64_t layer, uint32_t tile,
+                          uint64_t *unit);
+/* The place of a chunk in its shard's index. */
+uint64_t tg_layout_entry(const tg_layout *l, uint32_t plane, uint64_t layer, uint32_t tile);
+
+/* Bytes between a chunk's start in a slab and item (place, y, x) of its tile. */
+static inline size_t tg_plane_item(const tg_layout *l, const tg_plane *p, uint64_t place,
+                                   uint64_t y, uint64_t x)
+{
+    uint64_t item = l->axis_last ? (y * p->tile_w + x) * l->k + place
+                                 : (place * p->tile_h + y) * p->tile_w + x;
+    return (size_t)item * l->dtype.size;
+}
+/* Is a frame one dense block within a chunk? */
+static inline bool tg_plane_is_dense(const tg_layout *l, const tg_plane *p)
+{
+    return p->n_tiles == 1 && p->tile_h == p->height && p->tile_w == p->width &&
+           (!l->axis_last || l->k == 1);
+}
+
+#endif

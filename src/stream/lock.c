@@ -1,0 +1,296 @@
+/* stream/lock.c - one recorder a store. The lock names its owner, so that a reader of the
+ * folder knows whom to ask, and a dead owner is recognised without a daemon. */
+#ifndef _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE /* gethostname() */
+#endif
+#include "stream/lock.h"
+
+#include "tidegate/text.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LOCK_NAME  "lock"
+#define LINE_BYTES 384
+#define TAKE_TRIES 16
+
+/* --- Who we are ------------------------------------------------------------- */
+
+/* The start of a file as text; "" if it cannot be read. */
+static void read_text(int dir, const char *path, char *dst, size_t cap)
+{
+    TG_AUTO(tg_fd) fd = tg_sys_open(dir, path, O_RDONLY, 0);
+    ssize_t n = fd < 0 ? -1 : tg_sys_read(fd, dst, cap - 1);
+    dst[n < 0 ? 0 : n] = '\0';
+}
+
+void tg_boot_id(char id[TG_BOOT_ID_BYTES])
+{
+    read_text(AT_FDCWD, "/proc/sys/kernel/random/boot_id", id, TG_BOOT_ID_BYTES);
+    id[strcspn(id, "\n")] = '\0';
+}
+
+/* When a process began, in ticks since boot; 0: no such process, or not known. */
+static uint64_t start_time(long pid)
+{
+    char path[64], text[1024];
+    uint64_t ticks = 0;
+
+    (void)snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    read_text(AT_FDCWD, path, text, sizeof text);
+    /* The name in parentheses may hold blanks: field 3 is behind the last one that closes. */
+    char *at = strrchr(text, ')');
+    for (int field = 2; at != NULL && field < 22; field++) {
+        at = strchr(at + 1, ' ');
+    }
+    if (at == NULL)
+        return 0;
+    at[1 + strcspn(at + 1, " \n")] = '\0';
+    return tg_parse_u64(at + 1, &ticks, NULL) == TG_OK ? ticks : 0;
+}
+
+typedef struct owner {
+    uint64_t pid, start;
+    char boot[TG_BOOT_ID_BYTES], host[256];
+} owner;
+
+static void this_process(owner *o)
+{
+    o->pid = (uint64_t)getpid();
+    o->start = start_time((long)o->pid);
+    tg_boot_id(o->boot);
+    if (o->boot[0] == '\0')
+        (void)snprintf(o->boot, sizeof o->boot, "-");
+    if (gethostname(o->host, sizeof o->host) != 0)
+        o->host[0] = '\0';
+    o->host[sizeof o->host - 1] = '\0';
+}
+
+static char *next_word(char **at)
+{
+    char *word = *at, *end = word + strcspn(word, " \n");
+
+    *at = *end == '\0' ? end : end + 1;
+    *end = '\0';
+    return word;
+}
+
+static bool parse_owner(const char *text, owner *o)
+{
+    char line[LINE_BYTES], *at = line;
+
+    (void)snprintf(line, sizeof line, "%s", text);
+    *o = (owner){0};
+    if (tg_parse_u64(next_word(&at), &o->pid, NULL) != TG_OK)
+        return false;
+    (void)snprintf(o->boot, sizeof o->boot, "%s", next_word(&at));
+    if (tg_parse_u64(next_word(&at), &o->start, NULL) != TG_OK)
+        return false;
+    (void)snprintf(o->host, sizeof o->host, "%s", next_word(&at));
+    return true;
+}
+
+static bool is_alive(const owner *o, const owner *self)
+{
+    if (strcmp(o->host, self->host) != 0)
+        return true; /* another machine's: nothing here can tell */
+    if (strcmp(o->boot, self->boot) != 0)
+        return false;
+    if (kill((pid_t)o->pid, 0) != 0 && errno == ESRCH)
+        return false;
+    return o->start == 0 || start_time((long)o->pid) == o->start;
+}
+
+/* --- The folder --------------------------------------------------------------- */
+
+tg_status tg_side_path(const char *root, char **path, tg_error *err)
+{
+    TG_AUTO(tg_text) t = {0};
+    size_t n = strlen(root);
+
+    while (n > 1 && root[n - 1] == '/')
+        n--;
+    tg_text_add_n(&t, root, n);
+    tg_text_add(&t, ".tidegate");
+    TG_TRY(tg_text_status(&t, err));
+    *path = tg_text_steal(&t);
+    return TG_OK;
+}
+
+static tg_status path_failure(const tg_side *side, const char *what, const char *name,
+                              tg_error *err)
+{
+    tg_status st =
+        tg_fail_errno(err, "%s '%s%s%s'", what, side->path, name[0] == '\0' ? "" : "/", name);
+    tg_error_at(err, side->path, TG_NO_OFFSET);
+    return st;
+}
+
+/* The folder that holds ours, whose entry of it is made durable. */
+static tg_status sync_parent(const tg_side *side, tg_error *err)
+{
+    char parent[4096];
+    const char *slash = strrchr(side->path, '/');
+    size_t n = slash == NULL ? 0 : (size_t)(slash - side->path);
+
+    if (n >= sizeof parent)
+        return tg_fail(err, TG_INVALID, "path '%s' is too long", side->path);
+    memcpy(parent, side->path, n);
+    parent[n] = '\0';
+    const char *name = slash == NULL ? "." : n == 0 ? "/" : parent;
+    TG_AUTO(tg_fd) dir = tg_sys_open(AT_FDCWD, name, O_RDONLY | O_DIRECTORY, 0);
+    return dir < 0 ? path_failure(side, "open the folder of", "", err)
+                   : tg_dir_sync(dir, name, err);
+}
+
+static tg_status open_folder(tg_side *side, tg_error *err)
+{
+    if (tg_sys_mkdir(AT_FDCWD, side->path, 0777) == 0)
+        side->made = true;
+    else if (errno != EEXIST)
+        return path_failure(side, "make folder", "", err);
+    side->dir = tg_sys_open(AT_FDCWD, side->path, O_RDONLY | O_DIRECTORY, 0);
+    if (side->dir < 0)
+        return path_failure(side, "open folder", "", err);
+    return side->made ? sync_parent(side, err) : TG_OK;
+}
+
+/* --- The lock ------------------------------------------------------------------- */
+
+static tg_status write_lock(const tg_side *side, int fd, const owner *self, tg_error *err)
+{
+    char line[LINE_BYTES];
+    int n = snprintf(line, sizeof line, "%" PRIu64 " %s %" PRIu64 " %s\n", self->pid,
+                     self->boot, self->start, self->host);
+
+    if (tg_sys_write(fd, line, (size_t)n) != n)
+        return path_failure(side, "write", LOCK_NAME, err);
+    return TG_OK;
+}
+
+/* Move a stale lock out of the way. Of several who find it one moves it; one who moved a lock
+ * that was new by then puts it back. */
+static tg_status remove_stale(const tg_side *side, const char *seen, tg_error *err)
+{
+    char aside[64], text[LINE_BYTES];
+
+    (void)snprintf(aside, sizeof aside, "lock.stale.%ld", (long)getpid());
+    if (tg_sys_rename(side->dir, LOCK_NAME, side->dir, aside) != 0)
+        return errno == ENOENT ? TG_OK : path_failure(side, "move", LOCK_NAME, err);
+    read_text(side->dir, aside, text, sizeof text);
+    if (strcmp(text, seen) != 0)
+        (void)tg_sys_link(side->dir, aside, side->dir, LOCK_NAME);
+    if (tg_sys_unlink(side->dir, aside, 0) != 0)
+        return path_failure(side, "remove", aside, err);
+    return TG_OK;
+}
+
+static tg_status try_lock(tg_side *side, const owner *self, tg_error *err)
+{
+    char text[LINE_BYTES];
+    owner other;
+    int fd = tg_sys_open(side->dir, LOCK_NAME, O_WRONLY | O_CREAT | O_EXCL, 0666);
+
+    if (fd >= 0) {
+        tg_status st = write_lock(side, fd, self, err);
+        if (tg_sys_close(fd) != 0 && st == TG_OK)
+            st = path_failure(side, "close", LOCK_NAME, err);
+        side->locked = st == TG_OK;
+        if (st != TG_OK)
+            (void)tg_sys_unlink(side->dir, LOCK_NAME, 0);
+        return st;
+    }
+    if (errno != EEXIST)
+        return path_failure(side, "make", LOCK_NAME, err);
+    read_text(side->dir, LOCK_NAME, text, sizeof text);
+    /* An empty one is being written, or its writer died at it: it cannot be told apart for the
+     * moment that takes, so it counts as stale. */
+    if (parse_owner(text, &other) && is_alive(&other, self))
+        return tg_fail(
+            err, TG_BUSY, "a recorder is at work here: process %" PRIu64 "%s%s ('%s/%s')",
+            other.pid, strcmp(other.host, self->host) == 0 ? "" : " on ",
+            strcmp(other.host, self->host) == 0 ? "" : other.host, side->path, LOCK_NAME);
+    return remove_stale(side, text, err);
+}
+
+tg_status tg_side_open(tg_side *side, const char *root, tg_error *err)
+{
+    owner self;
+
+    *side = (tg_side){.dir = -1};
+    TG_TRY(tg_side_path(root, &side->path, err));
+    tg_status st = open_folder(side, err);
+    this_process(&self);
+    for (int i = 0; st == TG_OK && !side->locked && i < TAKE_TRIES; i++)
+        st = try_lock(side, &self, err);
+    if (st == TG_OK && !side->locked)
+        st = tg_fail(err, TG_BUSY, "the lock in '%s' changes hands all the time", side->path);
+    if (st != TG_OK)
+        tg_side_free(side, true);
+    return st;
+}
+
+bool tg_side_has(const tg_side *side, const char *name)
+{
+    struct stat st;
+    return tg_sys_stat(side->dir, name, &st, 0) == 0;
+}
+
+tg_status tg_side_remove(const tg_side *side, const char *name, tg_error *err)
+{
+    if (tg_sys_unlink(side->dir, name, 0) != 0 && errno != ENOENT)
+        return path_failure(side, "remove", name, err);
+    return TG_OK;
+}
+
+static bool is_ours(const char *name)
+{
+    return strncmp(name, "journal", 7) == 0 || strncmp(name, "tail-", 5) == 0 ||
+           strncmp(name, "shard-", 6) == 0;
+}
+
+tg_status tg_side_clear(const tg_side *side, tg_error *err)
+{
+    DIR *dir = opendir(side->path);
+    tg_status st = TG_OK;
+
+    if (dir == NULL)
+        return path_failure(side, "list", "", err);
+    for (struct dirent *e; st == TG_OK && (e = readdir(dir)) != NULL;)
+        if (is_ours(e->d_name))
+            st = tg_side_remove(side, e->d_name, err);
+    (void)closedir(dir); /* only read from */
+    return st;
+}
+
+tg_status tg_side_close(tg_side *side, tg_error *err)
+{
+    tg_status st = TG_OK;
+
+    if (side->locked)
+        st = tg_side_remove(side, LOCK_NAME, err);
+    side->locked = false;
+    if (side->dir >= 0 && tg_sys_unlink(AT_FDCWD, side->path, AT_REMOVEDIR) != 0 &&
+        errno != ENOTEMPTY && errno != EEXIST && st == TG_OK)
+        st = path_failure(side, "remove folder", "", err);
+    tg_side_free(side, false);
+    return st;
+}
+
+void tg_side_free(tg_side *side, bool unlock)
+{
+    if (side->dir >= 0 && unlock && side->locked)
+        (void)tg_sys_unlink(side->dir, LOCK_NAME, 0); /* abandoned: its failure was reported */
+    if (side->dir >= 0 && unlock && side->made)
+        (void)tg_sys_unlink(AT_FDCWD, side->path, AT_REMOVEDIR);
+    if (side->dir >= 0)
+        (void)tg_sys_close(side->dir); /* only read from */
+    tg_free(side->path);
+    *side = (tg_side){.dir = -1};
+}

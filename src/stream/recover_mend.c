@@ -1,0 +1,303 @@
+/* stream/recover_mend.c - the store's files, brought to what counts. No pixels are moved but
+ * those of the tail file. */
+#include "stream/create.h"
+#include "stream/recover.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* --- Shards ------------------------------------------------------------------------------ */
+
+static tg_store *store_of(const tg_lane *n, bool side)
+{
+    return side ? n->s->side_store : n->s->store;
+}
+
+static tg_status key_of(tg_lane *n, uint32_t plane, uint64_t shard, bool side, char *key,
+                        tg_error *err)
+{
+    if (!side)
+        return tg_sink_shard_key(n, plane, shard, key, TG_KEY_BYTES, err);
+    tg_sink_side_name(n, plane, shard, key, TG_KEY_BYTES);
+    return TG_OK;
+}
+
+static tg_status remove_if_there(recovery *r, tg_store *store, const char *key, tg_error *err)
+{
+    tg_status st = tg_store_remove(store, key, NULL, err);
+
+    r->result->repaired += st == TG_OK;
+    return st == TG_NOT_FOUND ? TG_OK : st;
+}
+
+/* Entries of a plane: of the sealed shard that this one goes on, and over them those that the
+ * journal has. True: there is any of the journal. */
+static tg_status load_entries(tg_lane *n, tg_shard *shard, const tg_found_shard *found,
+                              uint32_t plane, bool *any, tg_error *err)
+{
+    tg_shard_file *f = &shard->file[plane];
+    char key[TG_KEY_BYTES];
+    uint64_t bytes;
+
+    if (found->side) {
+        TG_TRY(tg_sink_shard_key(n, plane, shard->number, key, sizeof key, err));
+        TG_TRY(tg_sink_read_index(n, plane, key, f, &bytes, err));
+    }
+    for (uint64_t e = 0; e < n->layout.plane[plane].shard_chunks; e++) {
+        tg_record_chunk c = tg_record_chunk_get(tg_found_chunk(&n->layout, found, plane, e));
+        if (c.nbytes == UINT64_MAX)
+            continue;
+        f->entries[e] = (tg_shard_entry){c.offset, c.nbytes};
+        *any = true;
+    }
+    f->end = tg_sink_chunks_end(n, plane, f);
+    return TG_OK;
+}
+
+static tg_status remove_shard(recovery *r, tg_lane *n, const tg_found_shard *found,
+                              tg_error *err)
+{
+    for (uint32_t p = 0; p < n->layout.n_planes; p++) {
+        char key[TG_KEY_BYTES];
+        TG_TRY(key_of(n, p, found->number, found->side, key, err));
+        TG_TRY(remove_if_there(r, store_of(n, found->side), key, err));
+    }
+    return TG_OK;
+}
+
+/* A side file that took its place already: sealed, only the record of it is missing. */
+static bool was_moved(tg_lane *n, const tg_found_shard *found, uint32_t plane)
+{
+    char key[TG_KEY_BYTES];
+    uint64_t bytes;
+
+    if (!found->side || key_of(n, plane, found->number, true, key, NULL) != TG_OK)
+        return false;
+    return tg_store_size(n->s->side_store, key, &bytes, NULL, NULL) == TG_NOT_FOUND;
+}
+
+static tg_status reopen_files(tg_lane *n, tg_shard *shard, tg_error *err)
+{
+    for (uint32_t p = 0; p < n->layout.n_planes; p++) {
+        char key[TG_KEY_BYTES];
+        tg_object_options o = {.visible = true, .reopen = true};
+        TG_TRY(key_of(n, p, shard->number, shard->side, key, err));
+        TG_TRY(tg_object_begin(store_of(n, shard->side), key, o, &shard->file[p].object, NULL,
+                               err));
+    }
+    return TG_OK;
+}
+
+static tg_status seal(recovery *r, tg_lane *n, tg_shard *shard, tg_error *err)
+{
+    for (uint32_t p = 0; p < n->layout.n_planes; p++)
+        TG_TRY(tg_object_sync(shard->file[p].object, NULL, err));
+    TG_TRY(tg_seal_shard(n, shard, err));
+    r->result->repaired += n->layout.n_planes;
+    tg_shard_reset(n, shard);
+    n->current = NULL;
+    return TG_OK;
+}
+
+static bool tail_belongs(const tg_lane *n, const tg_found_lane *f, uint64_t slots,
+                         uint64_t shard)
+{
+    const tg_found_tail *t = f->tails.items;
+
+    for (size_t i = 0; i < f->tails.n; i++)
+        if (t[i].good && t[i].record.slot >= f->chunk_slots && t[i].record.slot < slots &&
+            tg_layout_shard(&n->layout, t[i].record.layer) == shard)
+            return true;
+    return false;
+}
+
+static tg_status mend_shard(recovery *r, tg_lane *n, tg_found_lane *f,
+                            const tg_found_shard *found, tg_error *err)
+{
+    tg_shard *shard = &n->shards[0];
+    bool any = false, moved = was_moved(n, found, 0);
+    uint64_t slots = r->lane[n->number].slots;
+
+    shard->number = found->number;
+    shard->side = found->side;
+    for (uint32_t p = 0; !moved && p < n->layout.n_planes; p++)
+        TG_TRY(load_entries(n, shard, found, p, &any, err));
+    if (moved || !any) {
+        tg_shard_reset(n, shard);
+        return moved ? TG_OK : remove_shard(r, n, found, err);
+    }
+    TG_TRY(reopen_files(n, shard, err));
+    shard->state = TG_SHARD_OPEN;
+    n->current = shard;
+    if (tail_belongs(n, f, slots, found->number))
+        return TG_OK; /* one more chunk comes: tg_recover_tail() seals it */
+    return seal(r, n, shard, err);
+}
+
+tg_status tg_recover_shards(recovery *r, tg_lane *n, tg_found_lane *f, tg_error *err)
+{
+    for (size_t i = 0; i < f->shards.n; i++) {
+        /* In order of their numbers: the one that stays open for the tail is the last. */
+        tg_found_shard *s = f->shards.items, *least = NULL;
+        for (size_t j = 0; j < f->shards.n; j++)
+            if (!s[j].done && (least == NULL || s[j].number < least->number))
+                least = &s[j];
+        least->done = true;
+        TG_TRY(mend_shard(r, n, f, least, err));
+    }
+    return TG_OK;
+}
+
+/* --- The tail
+ * --------------------------------------------------------------------------------- */
+
+/* All frames of a layer that the tail file has, into slab 0; *n_frames counts them. */
+static tg_status fill_slab(tg_lane *n, tg_found_lane *f, uint64_t layer, uint64_t slots,
+                           uint32_t *n_frames, tg_error *err)
+{
+    const tg_plane *p = &n->layout.plane[0];
+    const tg_found_tail *t = f->tails.items;
+    TG_AUTO(tg_fd) fd = -1;
+
+    TG_TRY(tg_recover_open_tail(n, &fd, err));
+    memset(n->planes[0], 0, p->layer_bytes);
+    memset(n->ring.slabs[0].real, 0, (size_t)n->layout.k);
+    *n_frames = 0;
+    for (size_t i = 0; i < f->tails.n; i++) {
+        const tg_record_tail *rec = &t[i].record;
+        if (!t[i].good || rec->layer != layer || rec->slot >= slots)
+            continue;
+        TG_TRY(tg_fd_read_at(fd, n->tail_frame, p->frame_bytes, rec->offset, "tail", err));
+        tg_place_dense(&n->layout, p, n->planes[0], rec->place, n->tail_frame);
+        n->ring.slabs[0].real[rec->place] = 1;
+        ++*n_frames;
+    }
+    return TG_OK;
+}
+
+static tg_status write_layer(recovery *r, tg_lane *n, tg_found_lane *f, uint64_t number,
+                             uint64_t slots, tg_error *err)
+{
+    tg_layer layer = {.number = number,
+                      .slab = 0,
+                      .out = TG_NO_SLAB,
+                      .ready = true,
+                      .padded = true,
+                      .covers = true};
+
+    TG_TRY(fill_slab(n, f, number, slots, &layer.frames, err));
+    if (tg_lane_encodes(n))
+        TG_TRY(tg_encode_layer(n, &layer, err));
+    n->padded_layer = number; /* over a padded chunk, if there is one */
+    TG_TRY(tg_sink_shard(n, number, err));
+    TG_TRY(tg_sink_layers(n, &layer, 1, err));
+    r->result->repaired += n->layout.sharded ? 0 : n->plan.n_chunks;
+    TG_LOCKED_FOR_IO(&n->s->log.lock);
+    tg_sink_enter(n, &layer, 1);
+    return TG_OK;
+}
+
+tg_status tg_recover_tail(recovery *r, tg_lane *n, tg_found_lane *f, tg_error *err)
+{
+    const tg_found_tail *t = f->tails.items;
+    uint64_t slots = r->lane[n->number].slots, done = TG_NO_LAYER;
+
+    for (;;) {
+        uint64_t next = TG_NO_LAYER;
+        for (size_t i = 0; i < f->tails.n; i++) {
+            const tg_record_tail *rec = &t[i].record;
+            if (t[i].good && rec->slot >= f->chunk_slots && rec->slot < slots &&
+                rec->layer < next && (done == TG_NO_LAYER || rec->layer > done))
+                next = rec->layer;
+        }
+        if (next == TG_NO_LAYER)
+            break;
+        tg_shard *before = n->current;
+        if (before != NULL && before->number != tg_layout_shard(&n->layout, next))
+            TG_TRY(seal(r, n, before, err));
+        TG_TRY(write_layer(r, n, f, next, slots, err));
+        done = next;
+    }
+    return n->current == NULL ? TG_OK : seal(r, n, n->current, err);
+}
+
+/* --- Left-overs
+ * ---------------------------------------------------------------------------------- */
+
+tg_status tg_recover_leftovers(recovery *r, tg_lane *n, tg_found_lane *f, tg_error *err)
+{
+    const uint64_t *begun = f->begun.items;
+    const tg_found_layer *l = f->layers.items;
+
+    for (size_t i = 0; !n->layout.sharded && i < f->begun.n; i++) {
+        bool counts = begun[i] == n->padded_layer;
+        for (size_t j = 0; j < f->layers.n; j++)
+            counts |= l[j].good && l[j].record.layer == begun[i];
+        /* A chunk that was padded and published, and of which the whole one did not arrive. */
+        uint64_t first = tg_layout_slot_in_layer(&n->layout, begun[i], 0);
+        if (counts || first < f->chunk_slots)
+            continue;
+        for (uint32_t p = 0; p < n->layout.n_planes; p++)
+            for (uint32_t t = 0; t < n->layout.plane[p].n_tiles; t++) {
+                char key[TG_KEY_BYTES];
+                TG_TRY(tg_sink_chunk_key(n, p, begun[i], t, key, sizeof key, err));
+                TG_TRY(remove_if_there(r, n->s->store, key, err));
+            }
+    }
+    return TG_OK;
+}
+
+/* --- Shapes
+ * ---------------------------------------------------------------------------------------- */
+
+tg_status tg_recover_outer(tg_lane *n, uint64_t *outer, tg_error *err)
+{
+    const tg_layout *l = &n->layout;
+    tg_array_info info = {.size = sizeof info};
+
+    TG_TRY(tg_array_get_info(n->array[0], &info, err));
+    *outer = l->n_dims == 0 ? info.shape[0] > 0 : info.shape[tg_layout_axis(l, l->order[0])];
+    return TG_OK;
+}
+
+uint64_t tg_recover_frames(const tg_lane *n, uint64_t outer)
+{
+    const tg_layout *l = &n->layout;
+
+    for (uint32_t i = 1; i < l->n_dims; i++)
+        outer *= l->extent[l->order[i]];
+    return outer;
+}
+
+tg_status tg_recover_shape(recovery *r, tg_lane *n, uint64_t slots, tg_error *err)
+{
+    const tg_layout *l = &n->layout;
+    uint64_t outer[TG_STREAM_DIMS] = {0}, now;
+
+    tg_layout_shape(l, slots, true, outer);
+    now = l->n_dims == 0 ? slots > 0 : outer[l->order[0]];
+    if (now < n->outer) /* published before, so it was durable: never less */
+        now = outer[l->order[0]] = n->outer;
+    r->result->frames_after += tg_recover_frames(n, now);
+    if (now == n->outer)
+        return tg_recover_levels(r, n, outer, err);
+    r->result->repaired += l->n_planes;
+    return tg_write_shapes(n, outer, err);
+}
+
+/* Levels whose shape is behind that of level 0: the crash lay between two of them. */
+tg_status tg_recover_levels(recovery *r, tg_lane *n, const uint64_t *outer, tg_error *err)
+{
+    const tg_layout *l = &n->layout;
+    bool behind = false;
+
+    for (uint32_t p = 1; l->n_dims > 0 && p < l->n_planes; p++) {
+        tg_array_info info = {.size = sizeof info};
+        TG_TRY(tg_array_get_info(n->array[p], &info, err));
+        behind |= info.shape[tg_layout_axis(l, l->order[0])] != outer[l->order[0]];
+    }
+    if (!behind)
+        return TG_OK;
+    r->result->repaired++;
+    return tg_write_shapes(n, outer, err);
+}

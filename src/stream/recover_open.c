@@ -1,0 +1,163 @@
+/* stream/recover_open.c - tg_recover(): the lock, the store, and the lanes of a recorder that
+ * is no more, opened again without its threads. */
+#include "store/zip_write.h"
+#include "stream/create.h"
+#include "stream/recover.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+
+/* --- Nothing to do -------------------------------------------------------------------- */
+
+/* Frames of the images of a store: levels "0" of groups that have a frame table. */
+static tg_status count_group(tg_store *store, const char *path, int depth, uint64_t *frames,
+                             tg_error *err)
+{
+    TG_AUTO_PTR(tg_node) node = NULL;
+    TG_AUTO_PTR(tg_array) array = NULL;
+    char key[TG_KEY_BYTES];
+    tg_array_info info = {.size = sizeof info};
+    char **names = NULL;
+
+    tg_status st = tg_node_open(store, path, &node, NULL, err);
+    if (st != TG_OK || tg_node_kind_of(node) != TG_NODE_GROUP)
+        return st == TG_NOT_FOUND ? TG_OK : st;
+    uint64_t rows;
+    if (tg_frame_table_length(store, path, &rows, NULL, NULL) == TG_OK) {
+        TG_TRY(tg_path_join(key, sizeof key, path, "0", err));
+        TG_TRY(tg_array_open(store, key, &array, NULL, err));
+        TG_TRY(tg_array_get_info(array, &info, err));
+        *frames += info.shape[0];
+        return TG_OK;
+    }
+    if (depth == 0)
+        return TG_OK;
+    TG_TRY(tg_node_children(store, path, &names, NULL, err));
+    for (size_t i = 0; st == TG_OK && names[i] != NULL; i++) {
+        st = tg_path_join(key, sizeof key, path, names[i], err);
+        if (st == TG_OK)
+            st = count_group(store, key, depth - 1, frames, err);
+    }
+    tg_names_free(names);
+    return st;
+}
+
+static tg_status nothing_to_do(const char *path, tg_recover_result *result, tg_error *err)
+{
+    TG_AUTO_PTR(tg_store) store = NULL;
+    tg_store_options so = {.size = sizeof so, .mode = TG_STORE_READ};
+
+    TG_TRY(tg_path_is_zip(path) ? tg_store_open_zip(&store, path, &so, err)
+                                : tg_store_open_fs(&store, path, &so, err));
+    TG_TRY(count_group(store, "", 4, &result->frames_before, err));
+    result->frames_after = result->frames_before;
+    return TG_OK;
+}
+
+/* --- The recorder that was -------------------------------------------------------------- */
+
+static void collect_arrays(const tg_model *m, tg_stream_array *arrays)
+{
+    for (uint32_t i = 0; i < m->n_lanes; i++) {
+        arrays[i] = m->lanes[i].options.array;
+        if (m->lanes[i].options.array.shard_frames == 0)
+            arrays[i].no_shards = true;
+    }
+}
+
+static tg_status open_store(recovery *r, tg_error *err)
+{
+    tg_stream *s = r->s;
+    tg_store_options so = {.size = sizeof so, .mode = TG_STORE_READ_WRITE};
+
+    TG_TRY(tg_store_open_fs(&s->side_store, s->side.path, &so, err));
+    if (!s->zip)
+        return tg_store_open_fs(&s->store, s->path, &so, err);
+    r->zip_fd = tg_sys_open(AT_FDCWD, s->path, O_RDONLY, 0);
+    if (r->zip_fd < 0)
+        return tg_fail_errno(err, "open '%s'", s->path);
+    return tg_zip_reopen(&s->store, s->path, 0, &so, err);
+}
+
+static tg_status build(recovery *r, tg_runtime *rt, const char *path, tg_error *err)
+{
+    const tg_model *m = &r->model;
+    tg_stream_array arrays[TG_STREAM_ARRAYS];
+    uint64_t bytes, least;
+
+    collect_arrays(m, arrays);
+    r->s->format = m->format;
+    tg_stream_options o = {.size = sizeof o,
+                           .path = path,
+                           .format = m->format,
+                           .arrays = arrays,
+                           .n_arrays = m->n_lanes};
+    TG_TRY(tg_stream_estimate(rt, &o, &bytes, &least, err));
+    o.memory_bytes = least;
+    TG_TRY(tg_stream_build(r->s, &o, err));
+    r->lane = tg_calloc(m->n_lanes, sizeof *r->lane);
+    if (r->lane == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "no memory for %" PRIu32 " arrays", m->n_lanes);
+    return open_store(r, err);
+}
+
+/* A ZIP that was whole when its journal was left: it only remains to remove that. */
+static bool zip_is_whole(const tg_stream *s)
+{
+    TG_AUTO_PTR(tg_store) store = NULL;
+    TG_AUTO_PTR(tg_node) node = NULL;
+    tg_store_options so = {.size = sizeof so, .mode = TG_STORE_READ};
+
+    return s->zip && tg_store_open_zip(&store, s->path, &so, NULL) == TG_OK &&
+           tg_node_open(store, "", &node, NULL, NULL) == TG_OK;
+}
+
+static tg_status recover_locked(recovery *r, tg_runtime *rt, const char *path, tg_error *err)
+{
+    tg_stream *s = r->s;
+
+    if (!tg_side_has(&s->side, TG_RECORD_FILE))
+        return nothing_to_do(path, r->result, err);
+    TG_TRY(tg_model_read(&r->model, s->side.dir, TG_RECORD_FILE, err));
+    if (r->model.n_lanes == 0 || zip_is_whole(s)) {
+        /* Died before the first record, or after the last step. */
+        TG_TRY(tg_side_clear(&s->side, err));
+        return nothing_to_do(path, r->result, err);
+    }
+    TG_TRY(build(r, rt, path, err));
+    TG_TRY(tg_recover_run(r, err));
+    return tg_side_clear(&s->side, err);
+}
+
+tg_status tg_recover(tg_runtime *rt, const char *path, tg_recover_result *result, tg_error *err)
+{
+    tg_recover_result got = {.size = sizeof got};
+    recovery r = {.result = &got, .zip_fd = -1};
+
+    if (rt == NULL || path == NULL)
+        return tg_fail(err, TG_INVALID, "no runtime, or no path");
+    tg_status st = tg_stream_new(rt, path, &r.s, err);
+    if (st != TG_OK)
+        return st;
+    struct stat there;
+    if (tg_sys_stat(AT_FDCWD, path, &there, 0) != 0)
+        st = tg_fail_errno(err, "'%s'", path);
+    if (st == TG_OK)
+        st = tg_side_open(&r.s->side, path, err);
+    if (st == TG_OK)
+        st = recover_locked(&r, rt, path, err);
+    if (st == TG_OK)
+        st = tg_side_close(&r.s->side, err);
+    tg_fd_auto(&r.zip_fd);
+    tg_stream_discard(r.s);
+    tg_model_free(&r.model);
+    tg_free(r.lane);
+    if (result != NULL && st == TG_OK) {
+        size_t room = result->size < sizeof got ? result->size : sizeof got;
+        memcpy(result, &got, room);
+        result->size = room;
+    }
+    return st;
+}

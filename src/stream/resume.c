@@ -1,0 +1,192 @@
+/* stream/resume.c - append mode: go on behind the last frame of an earlier recording. The last
+ * chunk, if it is partial, is read back into the ring and written again when it is full. */
+#include "stream/create.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* --- Is it the same array? --------------------------------------------------------------- */
+
+static tg_status differs(const tg_lane *n, const char *what, uint32_t axis, uint64_t got,
+                         uint64_t want, tg_error *err)
+{
+    return tg_fail(err, TG_INVALID,
+                   "array '%s' is there with %s %" PRIu64 " along axis %" PRIu32
+                   ", and would be recorded with %" PRIu64,
+                   n->path, what, got, axis, want);
+}
+
+static tg_status compare(const tg_lane *n, uint32_t plane, const tg_array_info *info,
+                         tg_error *err)
+{
+    tg_layout_vectors v;
+    const tg_layout *l = &n->layout;
+
+    tg_layout_vectors_init(l, plane, &v);
+    if (info->format != l->format)
+        return tg_fail(err, TG_INVALID, "array '%s' has Zarr format %d, not %d", n->path,
+                       info->format, l->format);
+    if (info->dtype.kind != l->dtype.kind || info->dtype.size != l->dtype.size) {
+        char a[16], b[16];
+        return tg_fail(err, TG_INVALID, "array '%s' has items of %s, not %s", n->path,
+                       tg_dtype_name(info->dtype, a), tg_dtype_name(l->dtype, b));
+    }
+    if (info->ndim != v.ndim)
+        return tg_fail(err, TG_INVALID, "array '%s' has %" PRIu32 " axes, not %" PRIu32,
+                       n->path, info->ndim, v.ndim);
+    for (uint32_t i = 0; i < v.ndim; i++) {
+        if (info->chunk[i] != v.chunk[i])
+            return differs(n, "chunks of", i, info->chunk[i], v.chunk[i], err);
+        if (l->sharded && info->shard[i] != v.shard[i])
+            return differs(n, "shards of", i, info->shard[i], v.shard[i], err);
+        bool outer = false;
+        for (uint32_t d = 0; d < l->n_dims; d++)
+            outer |= tg_layout_axis(l, d) == i;
+        if (!outer && info->shape[i] != v.shape[i])
+            return differs(n, "extent", i, info->shape[i], v.shape[i], err);
+    }
+    if (info->sharded != l->sharded)
+        return tg_fail(err, TG_INVALID, "array '%s' is %s", n->path,
+                       info->sharded ? "sharded" : "not sharded");
+    return TG_OK;
+}
+
+/* --- Where it ends -------------------------------------------------------------------------
+ */
+
+static tg_status read_end(tg_lane *n, const tg_array_info *info, uint64_t *slots, tg_error *err)
+{
+    const tg_layout *l = &n->layout;
+    uint64_t outer[TG_STREAM_DIMS];
+
+    if (l->n_dims == 0)
+        return tg_fail(err, TG_EXISTS, "array '%s' is a single plane, and is there", n->path);
+    for (uint32_t d = 0; d < l->n_dims; d++)
+        outer[d] = info->shape[tg_layout_axis(l, d)];
+    for (uint32_t i = 1; i < l->n_dims; i++)
+        if (outer[l->order[i]] != l->extent[l->order[i]])
+            return differs(n, "extent", tg_layout_axis(l, l->order[i]), outer[l->order[i]],
+                           l->extent[l->order[i]], err);
+    *slots = tg_layout_slots_of_shape(l, outer);
+    n->outer = outer[l->order[0]];
+    atomic_store(&n->count.shape, n->outer);
+    return *slots <= l->n_slots
+               ? TG_OK
+               : tg_fail(err, TG_INVALID, "array '%s' has more frames than its dimensions hold",
+                         n->path);
+}
+
+static void start_at(tg_lane *n, uint64_t slots, uint64_t rows)
+{
+    tg_mark mark = {.slots = slots, .rows = rows};
+
+    n->mark = n->written = n->durable = n->in_chunks = n->published = mark;
+    n->ring.head = n->ring.popped = mark;
+    n->rows_logged = rows;
+    atomic_store(&n->durable_rows, rows);
+    atomic_store(&n->published_rows, rows);
+    atomic_store(&n->published_slots, slots);
+}
+
+/* One frame that is in the store, back into its place. */
+static tg_status read_back(tg_lane *n, uint64_t slot, uint32_t slab, uint64_t place,
+                           tg_error *err)
+{
+    const tg_layout *l = &n->layout;
+    const tg_plane *p = &l->plane[0];
+    uint64_t start[TG_MAX_NDIM] = {0}, count[TG_MAX_NDIM], coords[TG_STREAM_DIMS];
+    tg_layout_vectors v;
+    tg_frame_view view;
+
+    tg_layout_vectors_init(l, 0, &v);
+    memcpy(count, v.shape, sizeof count);
+    tg_layout_coords(l, slot, coords);
+    for (uint32_t d = 0; d < l->n_dims; d++) {
+        start[tg_layout_axis(l, d)] = coords[d];
+        count[tg_layout_axis(l, d)] = 1;
+    }
+    TG_TRY(tg_array_read(n->array[0], start, count, n->lease_frame, NULL, NULL, err));
+    TG_TRY(
+        tg_frame_view_init(&view, n->lease_frame, 1, NULL, p->height, p->width, l->dtype, err));
+    (void)tg_place_frame(&n->placer, n->planes[0] + (size_t)slab * p->layer_bytes,
+                         n->ring.slabs[slab].sums, place, &view, n->row);
+    n->ring.slabs[slab].real[place] = 1;
+    tg_ring_advance(&n->ring, slab, (uint32_t)place + 1, true, n->mark);
+    return TG_OK;
+}
+
+/* The layers that the next slot falls among, as far as they are filled. */
+static tg_status reopen_layers(tg_lane *n, uint64_t slots, tg_error *err)
+{
+    const tg_layout *l = &n->layout;
+    uint64_t place, layer = tg_layout_layer(l, slots, &place),
+                    first = layer - layer % l->n_open;
+
+    if (layer > 0 || place > 0)
+        n->sealed_shard = tg_layout_shard(l, layer);
+    for (uint64_t i = 0; place > 0 && i < l->n_open; i++) {
+        uint32_t slab;
+        uint64_t at;
+        n->padded_layer = first + i;
+        TG_TRY(
+            tg_lane_room(n, tg_layout_slot_in_layer(l, first + i, 0), true, &slab, &at, err));
+        for (uint64_t q = 0; q < place; q++)
+            TG_TRY(read_back(n, tg_layout_slot_in_layer(l, first + i, q), slab, q, err));
+    }
+    return TG_OK;
+}
+
+static tg_status resume_table(tg_lane *n, uint64_t *rows, tg_error *err)
+{
+    tg_frame_table_options t = tg_lane_table_options(n);
+    tg_frame_row last;
+
+    TG_TRY(tg_frame_table_length(n->s->store, n->path, rows, NULL, err));
+    tg_status st = tg_frame_table_last(n->s->store, n->path, &last, NULL, err);
+    if (st != TG_OK && st != TG_NOT_FOUND)
+        return st;
+    if (st == TG_OK)
+        tg_sequence_resume(&n->sequence, last.sequence);
+    return tg_frame_table_open(&n->table, n->s->store, &t, *rows, NULL, err);
+}
+
+static tg_status resume_lane(tg_lane *n, tg_error *err)
+{
+    uint64_t slots = 0, rows;
+
+    for (uint32_t p = 0; p < n->layout.n_planes; p++) {
+        char path[TG_KEY_BYTES];
+        tg_array_info info = {.size = sizeof info};
+        TG_TRY(tg_plane_path(n, p, path, sizeof path, err));
+        if (n->array[p] == NULL)
+            TG_TRY(tg_array_open(n->s->store, path, &n->array[p], NULL, err));
+        TG_TRY(tg_array_get_info(n->array[p], &info, err));
+        TG_TRY(compare(n, p, &info, err));
+        if (p == 0)
+            TG_TRY(read_end(n, &info, &slots, err));
+    }
+    TG_TRY(resume_table(n, &rows, err));
+    start_at(n, slots, rows);
+    TG_TRY(reopen_layers(n, slots, err));
+    return tg_attributes_set(n->s->store, n->path, "{\"complete\": false}", true, NULL, err);
+}
+
+tg_status tg_create_append(tg_stream *s, const tg_stream_options *o, tg_error *err)
+{
+    for (uint32_t i = 0; i < s->n_lanes; i++) {
+        tg_lane *n = &s->lanes[i];
+        char path[TG_KEY_BYTES];
+        TG_TRY(tg_plane_path(n, 0, path, sizeof path, err));
+        tg_status st = tg_array_open(s->store, path, &n->array[0], NULL, err);
+        if (st == TG_OK) {
+            TG_TRY(resume_lane(n, err));
+            continue;
+        }
+        if (st != TG_NOT_FOUND)
+            return st;
+        for (uint32_t g = 0; g < s->n_groups; g++)
+            TG_TRY(tg_create_group(s, &s->groups[g], err));
+        TG_TRY(tg_create_lane(n, &o->arrays[i], err));
+    }
+    return tg_store_sync(s->store, NULL, err);
+}
