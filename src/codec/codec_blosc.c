@@ -79,6 +79,8 @@ static tg_status encode(const tg_codec *c, void *ctx, tg_bytes src, uint8_t *dst
     if (src.len > BLOSC_MAX_BUFFERSIZE)
         return tg_fail(err, TG_INVALID, "blosc: %zu bytes, want at most %d", src.len,
                        BLOSC_MAX_BUFFERSIZE);
+    /* Not all of a larger room: frames then grow beyond what readers accept. */
+    cap = cap < src.len + BLOSC_MAX_OVERHEAD ? cap : src.len + BLOSC_MAX_OVERHEAD;
     rc = blosc_compress_ctx(o->level, o->shuffle, (size_t)o->item_bytes, src.len, src.data, dst,
                             cap, tg_blosc_names[o->compressor], (size_t)o->block, 1);
     if (rc <= 0)
