@@ -92,12 +92,12 @@ static void take_report(bench_result *result, const tg_stream_report *report)
     result->dropped = s->dropped;
     result->stalls = s->stalls;
     result->bytes_written = s->bytes_written;
-    result->append_us_p50 = tg_latency_quantile(s->append_ns, 0.5) / 1e3;
-    result->append_us_p99 = tg_latency_quantile(s->append_ns, 0.99) / 1e3;
-    result->append_us_p999 = tg_latency_quantile(s->append_ns, 0.999) / 1e3;
+    result->append_us_p50 = cli_quantile(s->append_ns, 0.5, s->append_ns_max) / 1e3;
+    result->append_us_p99 = cli_quantile(s->append_ns, 0.99, s->append_ns_max) / 1e3;
+    result->append_us_p999 = cli_quantile(s->append_ns, 0.999, s->append_ns_max) / 1e3;
     result->append_us_max = (double)s->append_ns_max / 1e3;
     result->stall_ms_max = (double)s->stall_ns_max / 1e6;
-    result->write_ms_p99 = tg_latency_quantile(s->write_ns, 0.99) / 1e6;
+    result->write_ms_p99 = cli_quantile(s->write_ns, 0.99, s->write_ns_max) / 1e6;
     result->write_ms_max = (double)s->write_ns_max / 1e6;
     memcpy(result->write_ns, s->write_ns, sizeof result->write_ns);
     result->queue_bytes_peak = s->queue_bytes_peak;

@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include "tidegate/memory.h"
+#include "tidegate/stream.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,10 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int cli_failed(const cli *c)
+void cli_no_error(cli *c)
 {
-    (void)c;
-    return CLI_FAILED;
+    c->err = (tg_error){.code = TG_OK, .offset = TG_NO_OFFSET};
 }
 
 int cli_refused(const cli *c)
@@ -54,6 +54,12 @@ uint64_t cli_rss_peak(void)
     text[n] = '\0';
     const char *line = strstr(text, "VmHWM:");
     return line != NULL ? strtoull(line + strlen("VmHWM:"), NULL, 10) * 1024 : 0;
+}
+
+double cli_quantile(const uint64_t *buckets, double q, uint64_t max_ns)
+{
+    double ns = tg_latency_quantile(buckets, q);
+    return ns < (double)max_ns ? ns : (double)max_ns;
 }
 
 const char *cli_bytes_text(uint64_t bytes, char *room, size_t cap)

@@ -69,15 +69,20 @@ void cli_print_verb_help(const cli_verb *verb);
 TG_MUST_USE tg_status cli_parse_verb(const cli_verb *verb, int n, const char *const *args,
                                      void *options, cli_operands *operands, tg_error *err);
 
-/* What a verb returns when a call of the library has failed. c->err holds the failure. */
+/* Forget what calls that succeeded have left in c->err. */
+void cli_no_error(cli *c);
+/* What a verb returns when a call of the library has failed before any work. c->err holds the
+ * failure. */
 int cli_refused(const cli *c); /* before any work: 2, but 1 for what is no one's choice */
-int cli_failed(const cli *c);  /* later: 1 */
 
 /* The runtime the common options ask for; its log lines go to standard error. */
 TG_MUST_USE tg_status cli_runtime(cli *c, tg_runtime **out);
 
 /* The most memory this process has had resident (VmHWM), in bytes; 0 where it is not told. */
 uint64_t cli_rss_peak(void);
+
+/* Quantile q of a histogram of the recorder, at most the longest that was seen, in ns. */
+double cli_quantile(const uint64_t *buckets, double q, uint64_t max_ns);
 
 /* "1.5 GiB", "812 KiB", "17 B" into room (24 bytes or more). */
 const char *cli_bytes_text(uint64_t bytes, char *room, size_t cap);

@@ -110,10 +110,26 @@ void json_close_list(json_out *j)
     puts_(j, "]");
 }
 
+/* White space between the words goes, so that the whole stays one line. */
 void json_raw(json_out *j, const char *key, const char *json)
 {
+    bool in_string = false;
+    const char *from = json, *p = json;
     begin(j, key);
-    puts_(j, json);
+    for (; *p != '\0'; p++) {
+        if (in_string) {
+            if (*p == '\\' && p[1] != '\0')
+                p++;
+            else if (*p == '"')
+                in_string = false;
+        } else if (*p == '"') {
+            in_string = true;
+        } else if (strchr(" \t\r\n", *p) != NULL) {
+            put(j, from, (size_t)(p - from));
+            from = p + 1;
+        }
+    }
+    put(j, from, (size_t)(p - from));
 }
 
 void json_u64(json_out *j, const char *key, uint64_t v)

@@ -104,11 +104,13 @@ static int run_verb(const cli_verb *verb, int n, const char *const *args)
         return check_output(CLI_DONE);
     }
 
-    c.err = (tg_error){.code = TG_OK, .offset = TG_NO_OFFSET};
+    cli_no_error(&c);
     cli_progress_init(&c.progress, (cli_progress_mode)c.common->progress);
     c.progress.budget = (double)c.common->memory;
     int status = verb->run(&c, &options);
     cli_progress_end(&c.progress);
+    if (status == CLI_DONE)
+        cli_no_error(&c);
     if (c.err.code != TG_OK)
         print_error(verb->name, &c.err);
     if (c.common->json)

@@ -28,9 +28,9 @@ static void counters_json(json_out *j, const tg_stream_stats *s)
 static void latency_json(json_out *j, const tg_stream_stats *s)
 {
     json_open(j, "append_us");
-    json_double(j, "p50", us(tg_latency_quantile(s->append_ns, 0.5)));
-    json_double(j, "p99", us(tg_latency_quantile(s->append_ns, 0.99)));
-    json_double(j, "p999", us(tg_latency_quantile(s->append_ns, 0.999)));
+    json_double(j, "p50", us(cli_quantile(s->append_ns, 0.5, s->append_ns_max)));
+    json_double(j, "p99", us(cli_quantile(s->append_ns, 0.99, s->append_ns_max)));
+    json_double(j, "p999", us(cli_quantile(s->append_ns, 0.999, s->append_ns_max)));
     json_double(j, "max", us((double)s->append_ns_max));
     json_close(j);
     json_double(j, "stall_ms_max", (double)s->stall_ns_max / 1e6);
@@ -138,8 +138,8 @@ static void print_text(recording *r)
                  s->written, s->durable, s->published);
     print_losses(s);
     (void)printf("  append p50 %s, p99 %s, max %s;",
-                 time_text(tg_latency_quantile(s->append_ns, 0.5), a, sizeof a),
-                 time_text(tg_latency_quantile(s->append_ns, 0.99), b, sizeof b),
+                 time_text(cli_quantile(s->append_ns, 0.5, s->append_ns_max), a, sizeof a),
+                 time_text(cli_quantile(s->append_ns, 0.99, s->append_ns_max), b, sizeof b),
                  time_text((double)s->append_ns_max, d, sizeof d));
     (void)printf(" waited %" PRIu64 " times, longest %s\n", s->stalls,
                  time_text((double)s->stall_ns_max, a, sizeof a));

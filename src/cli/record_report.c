@@ -84,9 +84,9 @@ static void fill_numbers(report_rows *rows, const recording *r)
     report_row(rows, "stalls of append", "%" PRIu64 ", %.1f ms in all, longest %.1f ms",
                s->stalls, (double)s->stall_ns / 1e6, (double)s->stall_ns_max / 1e6);
     report_row(rows, "append p50, p99, p99.9", "%.0f, %.0f, %.0f \xc2\xb5s",
-               tg_latency_quantile(s->append_ns, 0.5) / 1e3,
-               tg_latency_quantile(s->append_ns, 0.99) / 1e3,
-               tg_latency_quantile(s->append_ns, 0.999) / 1e3);
+               cli_quantile(s->append_ns, 0.5, s->append_ns_max) / 1e3,
+               cli_quantile(s->append_ns, 0.99, s->append_ns_max) / 1e3,
+               cli_quantile(s->append_ns, 0.999, s->append_ns_max) / 1e3);
     report_row(rows, "queue at most", "%s of %s",
                cli_bytes_text(s->queue_bytes_peak, size, sizeof size),
                cli_bytes_text(s->queue_bytes_max, size2, sizeof size2));

@@ -3,6 +3,7 @@
 #include "report.h"
 
 #include "chart.h"
+#include "cli.h"
 #include "report_page.h"
 #include "tidegate/memory.h"
 
@@ -257,9 +258,9 @@ static void draw_histogram(FILE *f, const char *heading, const char *words,
         const char *name;
         double ns;
     } marks[] = {
-        {"p50",  tg_latency_quantile(buckets, 0.5)},
-        {"p99",      tg_latency_quantile(buckets,                             0.99)},
-        {"max", (double)max_ns}
+        {"p50",                 cli_quantile(buckets, 0.5, max_ns)},
+        {"p99",              cli_quantile(buckets,                                  0.99, max_ns)},
+        {"max",(double)max_ns}
     };
     for (int i = 0; i < 3; i++) {
         char label[32], note[64];
@@ -289,7 +290,7 @@ static void tiles(FILE *f, const report_record *r)
                    (double)s->offered / seconds, rep->seconds);
     page_tile(f, "throughput, to the last sync", value, small);
 
-    label_ns(tg_latency_quantile(s->append_ns, 0.99), value, sizeof value);
+    label_ns(cli_quantile(s->append_ns, 0.99, s->append_ns_max), value, sizeof value);
     label_ns((double)s->append_ns_max, label, sizeof label);
     (void)snprintf(small, sizeof small, "longest %s", label);
     page_tile(f, "append, 99 of 100 below", value, small);

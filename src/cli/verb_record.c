@@ -146,22 +146,20 @@ static tg_status open_source(recording *r, uint32_t i)
 
 /* --- The store ------------------------------------------------------------- */
 
-/* Memory that sources hold beside the recorder: a frame each, which they decode into or wait
- * for. */
+/* Memory that sources hold beside the recorder: frames they decode into, a camera's buffers. */
 static tg_status source_memory(recording *r, uint64_t *bytes)
 {
     uint64_t sum = 0, memory = r->c->common->memory;
-    for (uint32_t i = 0; i < r->n; i++) {
-        uint64_t frame = r->source[i].info.dtype.size, rows = r->source[i].info.height;
-        if (__builtin_mul_overflow(frame, r->source[i].info.width, &frame) ||
-            __builtin_mul_overflow(frame, rows > 0 ? rows : 1, &frame) ||
-            __builtin_add_overflow(sum, frame, &sum) || sum >= memory) {
-            char have[24];
+    for (uint32_t i = 0; i < r->n; i++)
+        if (__builtin_add_overflow(sum, r->source[i].info.buffer_bytes, &sum) ||
+            sum >= memory) {
+            char have[24], want[24];
             return cli_fail(&r->c->err, TG_OVER_BUDGET,
-                            "a frame of %" PRIu64 "x%" PRIu64 " does not fit --memory %s", rows,
-                            r->source[i].info.width, cli_bytes_text(memory, have, sizeof have));
+                            "the source '%.100s' alone takes %s, --memory is %s",
+                            r->source[i].spec,
+                            cli_bytes_text(r->source[i].info.buffer_bytes, want, sizeof want),
+                            cli_bytes_text(memory, have, sizeof have));
         }
-    }
     *bytes = sum;
     return TG_OK;
 }
@@ -286,6 +284,27 @@ static int exit_status(const recording *r, tg_status st)
     return r->interrupted && (o->frames > 0 || o->seconds > 0) ? CLI_INCOMPLETE : CLI_DONE;
 }
 
+/* The table and the report. The first failure is the one that is told. */
+static void write_beside(recording *r, tg_status *st)
+{
+    cli *c = r->c;
+    if (*st == TG_OK && !r->source_failed)
+        cli_no_error(c);
+    tg_error first = c->err;
+    if (r->o->table != NULL) {
+        tg_status table = record_write_table(r);
+        first = first.code == TG_OK && table != TG_OK ? c->err : first;
+        *st = *st == TG_OK ? table : *st;
+    }
+    c->err = first;
+    if (r->o->report != NULL) {
+        tg_status report = record_write_report(r);
+        first = first.code == TG_OK && report != TG_OK ? c->err : first;
+        *st = *st == TG_OK ? report : *st;
+    }
+    c->err = first;
+}
+
 static int record(recording *r)
 {
     cli *c = r->c;
@@ -300,18 +319,14 @@ static int record(recording *r)
         st = open_source(r, i);
     if (st == TG_OK)
         st = open_stream(r);
+    if (st == TG_CORRUPT && !r->o->append)
+        return CLI_USAGE; /* --meta or --plate: there is nothing else that we read */
     if (st != TG_OK)
         return cli_refused(c);
 
+    cli_no_error(c);
     st = close_stream(r, record_run(r));
-    tg_error failure = c->err; /* what follows may fail, too; the first one is told */
-    bool failed = failure.code != TG_OK;
-    if (r->o->table != NULL && record_write_table(r) != TG_OK && st == TG_OK)
-        st = c->err.code;
-    if (r->o->report != NULL && record_write_report(r) != TG_OK && st == TG_OK)
-        st = c->err.code;
-    if (failed)
-        c->err = failure;
+    write_beside(r, &st);
     record_print(r);
     return exit_status(r, st);
 }

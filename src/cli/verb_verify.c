@@ -68,6 +68,7 @@ static int run(cli *c, void *options)
         return CLI_INCOMPLETE;
     if (st != TG_OK)
         return r.ok + r.bad + r.unverifiable == 0 ? cli_refused(c) : CLI_FAILED;
+    cli_no_error(c);
     return r.bad > 0 ? CLI_FAILED : CLI_DONE;
 }
 

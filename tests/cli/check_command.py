@@ -107,10 +107,11 @@ def mix(z):
     return z ^ (z >> 31)
 
 
-def test_frame(array, sequence, n_bytes):
+def source_frame(array, sequence, n_bytes):
     """The bytes of a frame of integers."""
-    base = mix((mix((array + 0x9E3779B97F4A7C15) & MASK) + sequence) & MASK)
-    words = b"".join(struct.pack("<Q", mix(i + 1) ^ base) for i in range(-(-n_bytes // 8)))
+    key = mix((mix((array + 0x9E3779B97F4A7C15) & MASK) + sequence) & MASK)
+    keys = [mix((key + block) & MASK) for block in range(n_bytes // 32768 + 1)]
+    words = b"".join(struct.pack("<Q", mix(i % 4096 + 1) ^ keys[i // 4096]) for i in range(-(-n_bytes // 8)))
     return words[:n_bytes]
 
 
@@ -216,7 +217,7 @@ def pixels_are_those_of_the_source(c):
             header, data = out[:out.index(b"\n") + 1], out[out.index(b"\n") + 1:]
             same(len(header) % 64, 0, "alignment of .npy")
             assert b"'shape': (9,13,)" in header, header
-            same(data, test_frame(1, 3, 9 * 13 * n_bytes), f"frame 3 of b, {dtype} {layout}")
+            same(data, source_frame(1, 3, 9 * 13 * n_bytes), f"frame 3 of b, {dtype} {layout}")
 
 
 @test

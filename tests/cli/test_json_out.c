@@ -38,14 +38,14 @@ static void writes_every_kind(void)
     json_text(&j, NULL, "[");
     json_u64(&j, NULL, 2);
     json_close_list(&j);
-    json_raw(&j, "r", "{\"x\":1}");
+    json_raw(&j, "r", " {\n \"x y\\\" \" :\t1 }\r\n");
     tg_error err = {.code = TG_IO, .sys = 28, .offset = 7, .key = "a", .msg = "full"};
     json_error(&j, "error", &err);
     text_of(&j, text, sizeof text);
     static const char want[] =
         "{\"u\":18446744073709551615,\"i\":-9223372036854775808,\"d\":0.1,\"nan\":null,"
         "\"inf\":null,\"b\":true,\"n\":null,\"t\":\"a\\\"\\\\\\u000a\\u0009\\u0001\xc3\xa9"
-        "\xef\xbf\xbd{\",\"none\":null,\"l\":[],\"m\":[1,{},\"[\",2],\"r\":{\"x\":1},"
+        "\xef\xbf\xbd{\",\"none\":null,\"l\":[],\"m\":[1,{},\"[\",2],\"r\":{\"x y\\\" \":1},"
         "\"error\":{\"code\":\"input/output error\",\"message\":\"full\",\"key\":\"a\","
         "\"offset\":7,\"errno\":28}}\n";
     CHECK(strcmp(text, want) == 0);
