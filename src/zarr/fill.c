@@ -3,8 +3,8 @@
 #include "zarr/fill.h"
 
 #include "base/text.h"
+#include "nd/half.h"
 #include "tidegate/array.h"
-#include "zarr/half.h"
 
 #include <inttypes.h>
 #include <math.h>

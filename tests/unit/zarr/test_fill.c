@@ -1,6 +1,6 @@
 #include "check.h"
+#include "nd/half.h"
 #include "zarr/fill.h"
-#include "zarr/half.h"
 #include "zarr/zarr.h"
 
 #include <math.h>

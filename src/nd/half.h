@@ -1,6 +1,6 @@
-/* zarr/half.h - IEEE 754 half precision, to and from double. */
-#ifndef TG_ZARR_HALF_H
-#define TG_ZARR_HALF_H
+/* nd/half.h - IEEE 754 half precision, to and from double. */
+#ifndef TG_ND_HALF_H
+#define TG_ND_HALF_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* Half precision by the arithmetic of doubles, which hold every half exactly.
  * Knows nothing of arrays; fill values need no speed. */
-#include "zarr/half.h"
+#include "nd/half.h"
 
 #include <math.h>
 
