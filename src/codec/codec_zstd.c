@@ -65,6 +65,7 @@ static size_t fix_parameters(ZSTD_CCtx *z, const zstd_codec *c, size_t n)
         {ZSTD_c_targetLength,     (int)p.targetLength},
         {ZSTD_c_strategy,         (int)p.strategy    },
         {ZSTD_c_checksumFlag,     c->checksum        },
+        {ZSTD_c_contentSizeFlag,  1                  }, /* a static context has no defaults */
     };
 
     for (size_t i = 0; i < sizeof set / sizeof set[0]; i++) {

@@ -601,6 +601,24 @@ static void a_cancelled_call_says_so(void)
     tg_cancel_free(c);
 }
 
+/* Readers with numcodecs below 0.16 need the size in the frame header of zstd: bits 7 and 6, or
+ * 5, of the byte behind the magic number. */
+static void c1_zstd_frames_say_their_size(void)
+{
+    const struct layout l = {"", 2, 1, {8}, {8}, {0}, false, "zstd:1", '.'};
+    TG_AUTO_PTR(tg_store) s = NULL;
+    TG_AUTO_PTR(tg_array) a = NULL;
+    TG_AUTO(tg_buf) bytes = {0};
+    const uint64_t zero[1] = {0};
+    const uint16_t items[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+
+    REQUIRE_OK(tg_store_open_mem(&s, NULL));
+    REQUIRE_OK(create(s, &l, NULL, &a));
+    REQUIRE_OK(tg_array_write(a, zero, l.shape, items, NULL, NULL, NULL));
+    REQUIRE_OK(tg_store_get(s, "g/x/0", tg_range_all(), 1000, &bytes, NULL, NULL));
+    CHECK(bytes.len > 5 && (bytes.data[4] & 0xe0) != 0);
+}
+
 /* --- Small things ---------------------------------------------------------- */
 
 static void m25_nested_chunks_that_nobody_declared(void)
@@ -666,6 +684,7 @@ static const struct test tests[] = {
      c20_a_damaged_chunk_is_an_error_that_names_it                                            },
     {"every_allocation_may_fail",                     every_allocation_may_fail               },
     {"every_store_call_may_fail",                     every_store_call_may_fail               },
+    {"c1_zstd_frames_say_their_size",                 c1_zstd_frames_say_their_size           },
     {"a_cancelled_call_says_so",                      a_cancelled_call_says_so                },
     {"m25_nested_chunks_that_nobody_declared",        m25_nested_chunks_that_nobody_declared  },
     {"chunk_read_gives_whole_chunks",                 chunk_read_gives_whole_chunks           },
