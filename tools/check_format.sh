@@ -4,4 +4,4 @@
 # dies of it in one run over many files.
 set -eu
 cd "$(dirname "$0")/.."
-find include src tests examples bench -name '*.[ch]' 2>/dev/null | xargs -n 1 -P 2 "$1" --dry-run -Werror
+find include src tests examples bench -name '*.[ch]' -print0 2>/dev/null | xargs -0 -n 1 -P 2 "$1" --dry-run -Werror

@@ -59,13 +59,19 @@ static void make_header(uint8_t *h, uint32_t kind, uint32_t major, uint32_t mino
 
 /* --- Writing --------------------------------------------------------------- */
 
-static tg_status latch(tg_journal *j, tg_status st, const tg_error *e)
+static void latch(tg_journal *j, tg_status st, const tg_error *e)
 {
-    if (j->failed.code == TG_OK) {
-        j->failed = *e;
-        j->failed.code = st;
-    }
-    return st;
+    if (j->failed.code != TG_OK)
+        return;
+    j->failed = *e;
+    j->failed.code = st;
+}
+
+static tg_status again(const tg_journal *j, tg_error *err)
+{
+    if (err != NULL)
+        *err = j->failed;
+    return j->failed.code;
 }
 
 static tg_status new_journal(tg_journal **out, const char *path, size_t buffer_bytes,
@@ -200,19 +206,11 @@ static tg_status write_out(tg_journal *j, const void *data, size_t n, tg_error *
     tg_error e = {0};
     tg_status st = tg_fd_write_at(j->fd, data, n, j->written, j->path, &e);
     if (st != TG_OK) {
-        if (err != NULL)
-            *err = e;
-        return latch(j, st, &e);
+        latch(j, st, &e);
+        return again(j, err);
     }
     j->written += n;
     return TG_OK;
-}
-
-static tg_status again(const tg_journal *j, tg_error *err)
-{
-    if (err != NULL)
-        *err = j->failed;
-    return j->failed.code;
 }
 
 tg_status tg_journal_flush(tg_journal *j, tg_error *err)
@@ -271,11 +269,8 @@ tg_status tg_journal_sync(tg_journal *j, tg_error *err)
     if (tg_sys_fdatasync(j->fd) == 0)
         return TG_OK;
     tg_error e = {0};
-    tg_status st = tg_fail_errno(&e, "sync '%s'", j->path);
-    tg_error_at(&e, j->path, TG_NO_OFFSET);
-    if (err != NULL)
-        *err = e;
-    return latch(j, st, &e);
+    latch(j, fail_at("sync", j->path, &e), &e);
+    return again(j, err);
 }
 
 tg_status tg_journal_datasync(const tg_journal *j, tg_error *err)

@@ -67,7 +67,7 @@ static tg_status read_part(reader *r, int64_t factor, int depth, tg_error *err);
 static tg_status read_group(reader *r, int64_t factor, int depth, tg_error *err)
 {
     size_t open = r->i++;
-    int64_t count;
+    int64_t count = 1;
 
     if (depth == MAX_DEPTH)
         return tg_fail(err, TG_INVALID, "'%.80s': parentheses deeper than %d", r->text,
@@ -86,7 +86,7 @@ static tg_status read_group(reader *r, int64_t factor, int depth, tg_error *err)
     r->i = close + 1;
     TG_TRY(read_number(r, &count, err));
     size_t end = r->i;
-    int64_t product;
+    int64_t product = 0;
     if (__builtin_mul_overflow(factor, count, &product) || product > TG_MAX_ATOMS ||
         product < -TG_MAX_ATOMS)
         return tg_fail(err, TG_INVALID, "'%.80s': the number is too big", r->text);

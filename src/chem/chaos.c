@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "chem/metrics.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -85,6 +86,7 @@ static uint64_t quantise(tg_chaos *c, const float *image, size_t h, size_t w, fl
     float scale = (float)levels / max;
     uint64_t positive = 0;
 
+    assert(levels >= 1 && levels <= TG_CHAOS_MAX_LEVELS);
     for (uint32_t i = 0; i < levels; i++)
         threshold[i] = (float)(max * (float)i) / (float)levels;
     threshold[levels] = threshold[levels + 1] = INFINITY;
@@ -97,8 +99,8 @@ static uint64_t quantise(tg_chaos *c, const float *image, size_t h, size_t w, fl
                 continue;
             float guess = v * scale;
             uint32_t q = guess < (float)levels ? (uint32_t)guess : levels;
-            while (threshold[q] < v)
-                q++;
+            for (; threshold[q] < v; q++) /* ends at the infinite one */
+                assert(q < levels);
             while (q > 0 && threshold[q - 1] >= v)
                 q--;
             row[x] = (uint8_t)q;

@@ -38,7 +38,7 @@ void tg_chain_free(tg_chain *c)
 
 tg_status tg_chain_transpose(tg_chain *c, const uint32_t *order, tg_error *err)
 {
-    uint32_t both[TG_MAX_NDIM], seen = 0;
+    uint32_t both[TG_MAX_NDIM] = {0}, seen = 0;
 
     for (uint32_t i = 0; i < c->shape.ndim; i++) {
         if (order[i] >= c->shape.ndim || (seen >> order[i] & 1) != 0)

@@ -284,6 +284,7 @@ static tg_status move(tg_chain_context *ctx, const step *s, room r, tg_bytes *cu
         unpack(c, cur->data, r.to);
         break;
     case STEP_CODEC:
+        assert(codec != NULL); /* such a step comes from a codec */
         TG_TRY((ctx->encode ? codec->ops->encode : codec->ops->decode)(
             codec, ctx->codecs[s->k], *cur, r.to, r.cap, &n, err));
         break;
@@ -297,6 +298,7 @@ static tg_status move(tg_chain_context *ctx, const step *s, room r, tg_bytes *cu
     return TG_OK;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): what is written to goes through `room` */
 tg_status tg_chain_run(tg_chain_context *ctx, tg_bytes src, uint8_t *dst, size_t cap, size_t *n,
                        tg_error *err)
 {

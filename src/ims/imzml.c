@@ -235,7 +235,7 @@ static void judge_mode(tg_imzml *m)
 
 static void format_uuid(const uint8_t u[16], char dst[33])
 {
-    for (int i = 0; i < 16; i++)
+    for (size_t i = 0; i < 16; i++)
         (void)snprintf(dst + 2 * i, 3, "%02x", u[i]);
 }
 

@@ -18,7 +18,7 @@ static void give_back(void *user, void *p)
 
 static tg_status run(z_stream *z, tg_bytes src, uint8_t *dst, size_t n, tg_error *err)
 {
-    uint8_t one_more;
+    uint8_t one_more = 0;
     size_t in = 0, out = 0;
 
     for (;;) {

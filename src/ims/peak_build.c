@@ -343,7 +343,7 @@ static tg_status make_plan(plan *p, const tg_imzml *m, uint64_t segment_bytes, u
     p->depth = all < most || width < 2 ? 1 : width < MAX_DEPTH ? width : MAX_DEPTH;
     p->capacity = all < most ? all : most / p->depth - 1;
     p->capacity = p->capacity == 0 ? 1 : p->capacity;
-    p->runs = p->depth * 2 * (p->capacity + 1) * sizeof(tg_peak);
+    p->runs = (uint64_t)2 * p->depth * (p->capacity + 1) * sizeof(tg_peak);
     return TG_OK;
 }
 

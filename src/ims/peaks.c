@@ -252,7 +252,8 @@ static tg_status check_segment(const tg_peaks *p, const slot *s, uint32_t segmen
     const double *mz = (const double *)(const void *)s->columns[TG_COLUMN_MZ];
     const uint32_t *pixel = (const uint32_t *)(const void *)s->columns[TG_COLUMN_PIXEL];
     size_t n = peaks_of(p, segment);
-    bool good = mz[0] == p->bounds[2 * segment] && mz[n - 1] == p->bounds[2 * segment + 1];
+    bool good = mz[0] == p->bounds[(size_t)2 * segment] &&
+                mz[n - 1] == p->bounds[(size_t)2 * segment + 1];
 
     for (size_t i = 1; i < n; i++)
         good = good && mz[i - 1] <= mz[i];
@@ -334,7 +335,7 @@ static void load_ahead(void *user)
 
 uint64_t tg_peaks_slot_bytes(const tg_peaks *p)
 {
-    return p->info.segment_peaks * TG_PEAK_BYTES + TG_N_COLUMNS * 64 + sizeof(slot);
+    return p->info.segment_peaks * TG_PEAK_BYTES + (size_t)TG_N_COLUMNS * 64 + sizeof(slot);
 }
 
 static tg_status make_slots(tg_peaks *p, uint32_t n, tg_error *err)
@@ -458,7 +459,7 @@ double tg_peaks_rank(const tg_peaks *p, double mz)
     double before = (double)s * (double)p->info.segment_peaks;
     if (s == p->info.n_segments)
         return (double)p->info.n_peaks;
-    double a = p->bounds[2 * s], b = p->bounds[2 * s + 1];
+    double a = p->bounds[(size_t)2 * s], b = p->bounds[(size_t)2 * s + 1];
     double share = mz <= a || b <= a ? 0 : (mz - a) / (b - a);
     return before + share * (double)peaks_of(p, s);
 }

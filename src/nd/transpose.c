@@ -25,9 +25,9 @@ typedef uint64_t v64 __attribute__((vector_size(16)));
 
 /* One round: interleave vector i with vector i + half. log2(n) rounds turn an
  * n x n square. */
-#define PAIR(LO, HI, to, from, i, half)              \
-    (to)[2 * (i)] = LO((from)[i], (from)[i + half]); \
-    (to)[2 * (i) + 1] = HI((from)[i], (from)[i + half])
+#define PAIR(LO, HI, to, from, i, half)                      \
+    (to)[(size_t)2 * (i)] = LO((from)[i], (from)[i + half]); \
+    (to)[(size_t)2 * (i) + 1] = HI((from)[i], (from)[i + half])
 #define ROUND2(LO, HI, to, from) PAIR(LO, HI, to, from, 0, 1)
 #define ROUND4(LO, HI, to, from)  \
     PAIR(LO, HI, to, from, 0, 2); \

@@ -150,7 +150,8 @@ static tg_status read_names(fs_store *fs, const char *prefix, DIR *d, names *l,
     for (;;) {
         bool is_file, is_dir;
         errno = 0;
-        const struct dirent *e = readdir(d);
+        const struct dirent *e =
+            readdir(d); /* NOLINT(concurrency-mt-unsafe): d is this call's */
         if (e == NULL)
             return errno == 0 ? TG_OK : tg_file_fail("list", prefix, err);
         if (is_temporary(e->d_name) || !tg_store_key_valid(e->d_name))

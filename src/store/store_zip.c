@@ -184,7 +184,7 @@ static tg_status open_in(zip_store *z, uint64_t *size, tg_error *err)
 static tg_status open_for_append(zip_store *z, uint64_t base_bytes, bool buffered,
                                  tg_error *err)
 {
-    uint64_t size;
+    uint64_t size = 0;
 
     TG_TRY(open_in(z, &size, err));
     if (base_bytes == UINT64_MAX)
@@ -213,7 +213,7 @@ static tg_status create(zip_store *z, bool buffered, tg_error *err)
 static tg_status open_as(zip_store *z, tg_store_mode mode, bool buffered, tg_error *err)
 {
     struct stat st;
-    uint64_t size;
+    uint64_t size = 0;
 
     if (mode == TG_STORE_READ) {
         TG_TRY(open_in(z, &size, err));
@@ -239,9 +239,11 @@ static tg_status name_file(zip_store *z, tg_status st, tg_error *err)
 tg_status tg_store_open_zip(tg_store **out, const char *path, const tg_store_options *options,
                             tg_error *err)
 {
-    tg_store_options o = options == NULL ? (tg_store_options){0} : *options;
+    tg_store_options o = {0};
     zip_store *z;
 
+    if (options != NULL)
+        o = *options;
     TG_TRY(zip_new(&z, path, o.no_sync, err));
     TG_AUTO_PTR(tg_store) s = &z->base;
     TG_TRY(name_file(z, open_as(z, o.mode, o.buffered, err), err));
@@ -252,9 +254,11 @@ tg_status tg_store_open_zip(tg_store **out, const char *path, const tg_store_opt
 tg_status tg_zip_reopen(tg_store **out, const char *path, uint64_t base_bytes,
                         const tg_store_options *options, tg_error *err)
 {
-    tg_store_options o = options == NULL ? (tg_store_options){0} : *options;
+    tg_store_options o = {0};
     zip_store *z;
 
+    if (options != NULL)
+        o = *options;
     TG_TRY(zip_new(&z, path, o.no_sync, err));
     TG_AUTO_PTR(tg_store) s = &z->base;
     z->base.caps = TG_STORE_CAN_WRITE | TG_STORE_CAN_PUT_NEW;

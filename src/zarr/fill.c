@@ -59,6 +59,7 @@ static tg_status integral_double(double d, tg_dtype t, uint8_t *item, tg_error *
     if (!(floor(d) == d))
         return tg_fail(err, TG_CORRUPT, "fill value of an integer type has a fraction");
     if (t.kind == TG_DT_INT)
+        /* cppcheck-suppress incorrectLogicOperator ; it does not read hexadecimal doubles */
         return d >= -0x1p63 && d < 0x1p63 ? store_signed((int64_t)d, t, item, err)
                                           : out_of_range(t, err);
     return d >= 0 && d < 0x1p64 ? store_unsigned((uint64_t)d, t, item, err)

@@ -19,6 +19,7 @@ cc -std=c99 -Wall -Wextra -Werror tests/install/program.c -o "$root/shared" $(pk
 cc -std=c99 tests/install/program.c -o "$root/static" -Wl,-Bstatic -ltidegate -Wl,-Bdynamic \
     $(pkg-config --cflags --static --libs tidegate | sed 's/-ltidegate//')
 env -u LD_LIBRARY_PATH "$root/static"
+# shellcheck disable=SC2046
 c++ -std=c++17 -Wall -Wextra -Werror -x c++ tests/install/program.c -o "$root/cxx" $(pkg-config --cflags --libs tidegate)
 "$root/cxx"
 cmake -S tests/install -B "$root/build" -DCMAKE_PREFIX_PATH="$root/usr" >/dev/null
