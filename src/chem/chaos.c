@@ -11,7 +11,7 @@
 #include <string.h>
 
 struct tg_chaos {
-    size_t max_pixels, max_width;
+    size_t max_h, max_w;
     uint8_t *level;   /* q: thresholds strictly below the pixel; a border of 0 around */
     uint8_t *dilated; /* a border of 255: what lies outside does not erode */
     uint8_t *closed;  /* g: a border of 0 */
@@ -19,41 +19,41 @@ struct tg_chaos {
     uint32_t *order;  /* padded places of pixels, by falling g */
 };
 
-/* Places of an image with a border of one pixel. The height is at most max_pixels, at width 1:
- * 3 * (n + 2); for other shapes n + 2 (h + w) + 4. */
-static size_t padded(size_t max_pixels, size_t max_width)
+/* Places of an image with a border of one pixel. */
+static size_t padded(size_t h, size_t w)
 {
     size_t n;
-    if (__builtin_mul_overflow(max_pixels, (size_t)3, &n) ||
-        __builtin_add_overflow(n, 2 * max_width + 64, &n) || n > UINT32_MAX)
+    if (h > UINT32_MAX - 2 || w > UINT32_MAX - 2 || __builtin_mul_overflow(h + 2, w + 2, &n) ||
+        n > UINT32_MAX)
         return SIZE_MAX;
     return n;
 }
 
-size_t tg_chaos_bytes(size_t max_pixels, size_t max_width)
+size_t tg_chaos_bytes(size_t max_h, size_t max_w)
 {
-    size_t n = padded(max_pixels, max_width);
-    return n > SIZE_MAX / 16 ? SIZE_MAX : n * (3 + sizeof(uint32_t)) + max_pixels * 4 + 512;
+    size_t n = padded(max_h, max_w);
+    return n == SIZE_MAX ? SIZE_MAX : n * (3 + 2 * sizeof(uint32_t)) + sizeof(tg_chaos) + 512;
 }
 
-tg_status tg_chaos_new(tg_chaos **out, size_t max_pixels, size_t max_width, tg_error *err)
+tg_status tg_chaos_new(tg_chaos **out, size_t max_h, size_t max_w, tg_error *err)
 {
-    size_t n = padded(max_pixels, max_width);
+    size_t n = padded(max_h, max_w);
     if (n == SIZE_MAX)
-        return tg_fail(err, TG_UNSUPPORTED, "an image of %zu pixels is too large", max_pixels);
+        return tg_fail(err, TG_UNSUPPORTED, "an image of %zu x %zu pixels is too large", max_h,
+                       max_w);
     TG_AUTO_PTR(tg_chaos) c = tg_calloc(1, sizeof *c);
     if (c == NULL)
-        return tg_fail(err, TG_NO_MEMORY, "no memory for an image of %zu pixels", max_pixels);
-    c->max_pixels = max_pixels;
-    c->max_width = max_width;
+        return tg_fail(err, TG_NO_MEMORY, "no memory for an image of %zu pixels", n);
+    c->max_h = max_h;
+    c->max_w = max_w;
     c->level = tg_alloc(n);
     c->dilated = tg_alloc(n);
     c->closed = tg_alloc(n);
     c->parent = tg_alloc_array(n, sizeof *c->parent);
-    c->order = tg_alloc_array(max_pixels + 1, sizeof *c->order);
+    c->order = tg_alloc_array(n, sizeof *c->order);
     if (c->level == NULL || c->dilated == NULL || c->closed == NULL || c->parent == NULL ||
         c->order == NULL)
-        return tg_fail(err, TG_NO_MEMORY, "no memory for an image of %zu pixels", max_pixels);
+        return tg_fail(err, TG_NO_MEMORY, "no memory for an image of %zu pixels", n);
     *out = tg_steal(c);
     return TG_OK;
 }
@@ -231,6 +231,7 @@ void tg_chaos_measure(tg_chaos *c, const float *image, size_t h, size_t w, uint3
     uint64_t sum = 0;
     float max = maximum(image, h * w);
 
+    assert(h <= c->max_h && w <= c->max_w);
     *out = (tg_chaos_result){.raw = NAN};
     if (!(max > 0))
         return;

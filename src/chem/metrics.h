@@ -27,11 +27,10 @@ double tg_score_spatial(const float *const images[TG_N_IMAGES], size_t n_touched
 /* Spatial chaos. */
 typedef struct tg_chaos tg_chaos;
 
-/* Bytes that tg_chaos_new() takes for images of up to max_pixels pixels whose rows are at most
- * max_width long. SIZE_MAX: too large. */
-size_t tg_chaos_bytes(size_t max_pixels, size_t max_width);
-TG_MUST_USE tg_status tg_chaos_new(tg_chaos **out, size_t max_pixels, size_t max_width,
-                                   tg_error *err);
+/* Bytes that tg_chaos_new() takes for images of up to max_h rows of up to max_w pixels.
+ * SIZE_MAX: too large. */
+size_t tg_chaos_bytes(size_t max_h, size_t max_w);
+TG_MUST_USE tg_status tg_chaos_new(tg_chaos **out, size_t max_h, size_t max_w, tg_error *err);
 void tg_chaos_free(tg_chaos *c);
 TG_DEFINE_AUTO_PTR(tg_chaos, tg_chaos_free)
 
@@ -42,8 +41,8 @@ typedef struct tg_chaos_result {
     uint32_t components[TG_CHAOS_MAX_LEVELS]; /* of each level, the lowest first */
 } tg_chaos_result;
 
-/* image: h x w values in rows; NaN and values <= 0 are never set. 1 <= levels <=
- * TG_CHAOS_MAX_LEVELS. */
+/* image: h x w values in rows, h <= max_h, w <= max_w; NaN and values <= 0 are never set. 1 <=
+ * levels <= TG_CHAOS_MAX_LEVELS. */
 void tg_chaos_measure(tg_chaos *c, const float *image, size_t h, size_t w, uint32_t levels,
                       bool fixed, tg_chaos_result *out);
 
