@@ -2,6 +2,7 @@
 #ifndef TG_TIDEGATE_H
 #define TG_TIDEGATE_H
 
+#include "tidegate/annotate.h"
 #include "tidegate/array.h"
 #include "tidegate/cancel.h"
 #include "tidegate/checksum.h"

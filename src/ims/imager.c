@@ -5,8 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-#define MARGIN 2 /* empty rows that stay beside an occupied one: dilation and erosion reach 1 \
-                  */
+#define MARGIN                                                                     \
+    2 /* empty rows that stay beside an occupied one: dilation and erosion reach 1 \
+       */
 
 typedef struct axis {
     uint32_t n;       /* of the box */

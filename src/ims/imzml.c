@@ -2,6 +2,7 @@
  * together: the pixels, the mode, the UUID. */
 #include "ims/imzml.h"
 
+#include "base/text.h"
 #include "chem/sort.h"
 #include "ims/imzml_read.h"
 
@@ -38,8 +39,40 @@ void tg_ims_note(tg_ims_odd odd[TG_N_ODDITIES], tg_ims_oddity kind, uint64_t cou
         va_start(ap, fmt);
         (void)vsnprintf(o->first, sizeof o->first, fmt, ap);
         va_end(ap);
+        size_t n = strlen(o->first);
+        while (n > 0 && !tg_utf8_valid(o->first, n)) /* cut within a character */
+            o->first[--n] = '\0';
     }
     o->count += count;
+}
+
+/* A string of JSON. What is no UTF-8 was read as ISO-8859-1 before, so bytes are text here. */
+static void json_string(tg_text *out, const char *s)
+{
+    tg_text_add(out, "\"");
+    for (; *s != '\0'; s++) {
+        if (*s == '"' || *s == '\\')
+            tg_text_addf(out, "\\%c", *s);
+        else if ((unsigned char)*s < 0x20)
+            tg_text_addf(out, "\\u%04x", (unsigned)*s);
+        else
+            tg_text_add_n(out, s, 1);
+    }
+    tg_text_add(out, "\"");
+}
+
+void tg_ims_oddities_json(tg_text *out, const tg_ims_odd odd[TG_N_ODDITIES])
+{
+    bool first = true;
+    for (int k = 0; k < TG_N_ODDITIES; k++) {
+        if (odd[k].count == 0)
+            continue;
+        tg_text_addf(out, "%s{\"kind\":\"%s\",\"count\":%llu,\"first\":", first ? "" : ",",
+                     oddity_names[k], (unsigned long long)odd[k].count);
+        json_string(out, odd[k].first);
+        tg_text_add(out, "}");
+        first = false;
+    }
 }
 
 /* --- The index ---------------------------------------------------------------------- */

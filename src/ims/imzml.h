@@ -122,6 +122,9 @@ uint32_t tg_imzml_pixel(const tg_imzml *m, const tg_spectrum *s);
 void tg_ims_note(tg_ims_odd odd[TG_N_ODDITIES], tg_ims_oddity kind, uint64_t count,
                  const char *fmt, ...) TG_PRINTF(4, 5);
 
+/* They that were met, as the members of a JSON array. */
+void tg_ims_oddities_json(tg_text *out, const tg_ims_odd odd[TG_N_ODDITIES]);
+
 /* For tests and fuzzing: the same from a store that the caller keeps. */
 TG_MUST_USE tg_status tg_imzml_open_store(tg_imzml **out, tg_store *store, const char *key,
                                           const tg_imzml_options *options, tg_budget *budget,

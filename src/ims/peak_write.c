@@ -159,11 +159,15 @@ static tg_status group_document(tg_peak_writer *w, const tg_imzml *m, tg_text *o
                  "{\"zarr_format\":3,\"node_type\":\"group\",\"attributes\":{"
                  "\"tidegate_peak_store\":{\"major\":%d,\"minor\":0,\"n_peaks\":%llu,"
                  "\"segment_peaks\":%llu,\"n_spectra\":%llu,\"n_pixels\":%llu,\"width\":%u,"
-                 "\"height\":%u,\"polarity\":%d,\"imzml_crc32c\":%u,\"ibd_bytes\":%llu}}}\n",
+                 "\"height\":%u,\"polarity\":%d,\"truncated\":%s,\"imzml_crc32c\":%u,"
+                 "\"ibd_bytes\":%llu,\"oddities\":[",
                  TG_PEAK_STORE_MAJOR, (unsigned long long)w->n_peaks,
                  (unsigned long long)w->segment_peaks, (unsigned long long)m->n_spectra,
                  (unsigned long long)m->n_pixels, m->width, m->height, polarity_of(m),
-                 m->xml_crc32c, (unsigned long long)m->ibd_bytes);
+                 m->truncated ? "true" : "false", m->xml_crc32c,
+                 (unsigned long long)m->ibd_bytes);
+    tg_ims_oddities_json(out, m->odd);
+    tg_text_add(out, "]}}}\n");
     return tg_text_status(out, err);
 }
 

@@ -29,6 +29,7 @@ struct tg_peaks {
     double *bounds; /* first and last m/z of each segment */
     uint32_t *positions;
     float *tic;
+    char *oddities;
 
     tg_mutex lock; /* guards all below */
     tg_cond changed;
@@ -90,6 +91,17 @@ static tg_status read_info(tg_peaks_info *i, const tg_json *o, tg_error *err)
     return TG_OK;
 }
 
+static tg_status read_oddities(tg_peaks *p, const tg_json *o, tg_error *err)
+{
+    const tg_json *odd = tg_json_get(o, "oddities"), *cut = tg_json_get(o, "truncated");
+    if (odd == NULL || tg_json_kind_of(odd) != TG_JSON_ARRAY || cut == NULL)
+        return tg_fail(err, TG_CORRUPT, "no members 'oddities' and 'truncated'");
+    TG_TRY(tg_json_bool(cut, &p->info.truncated, err));
+    TG_TRY(tg_json_write(odd, false, (tg_json_options){0}, &p->oddities, err));
+    p->info.oddities = p->oddities;
+    return TG_OK;
+}
+
 static tg_status read_document(tg_peaks *p, const tg_cancel *cancel, tg_error *err)
 {
     TG_AUTO(tg_buf) text = {0};
@@ -105,6 +117,8 @@ static tg_status read_document(tg_peaks *p, const tg_cancel *cancel, tg_error *e
         const tg_json *o = a == NULL ? NULL : tg_json_get(a, "tidegate_peak_store");
         st =
             o == NULL ? tg_fail(err, TG_CORRUPT, "no peak store") : read_info(&p->info, o, err);
+        if (st == TG_OK)
+            st = read_oddities(p, o, err);
     }
     if (st != TG_OK)
         tg_error_prefix(err, "'%s'", key);
@@ -215,6 +229,7 @@ void tg_peaks_free(tg_peaks *p)
     tg_free(p->bounds);
     tg_free(p->positions);
     tg_free(p->tic);
+    tg_free(p->oddities);
     tg_free(p->prefix);
     if (p->budget != NULL)
         tg_budget_release(p->budget, p->reserved);

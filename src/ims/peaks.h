@@ -50,6 +50,8 @@ typedef struct tg_peaks_info {
     const uint32_t *positions; /* of the pixels in the box */
     const float *tic;          /* sum of intensities of each pixel */
     int polarity;              /* +1, -1, 0: not known or both */
+    bool truncated;            /* a cut ibd was read as far as it goes */
+    const char *oddities;      /* what was odd about the data, a JSON array */
 } tg_peaks_info;
 
 /* TG_NOT_FOUND: there is none, or it was never finished. The tables of pixels and segments are

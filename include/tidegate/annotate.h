@@ -1,0 +1,115 @@
+/* tidegate/annotate.h - imaging mass spectrometry: look at data sets, annotate them. */
+#ifndef TG_ANNOTATE_H
+#define TG_ANNOTATE_H
+
+#include "tidegate/cancel.h"
+#include "tidegate/error.h"
+#include "tidegate/progress.h"
+#include "tidegate/runtime.h"
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- Data sets ------------------------------------------------------------ */
+
+typedef enum tg_ims_strict {
+    TG_IMS_AS_USUAL,  /* oddities are told, faults end the reading */
+    TG_IMS_ALL_RULES, /* lengths that do not fit each other are faults, too */
+    TG_IMS_FORGIVING  /* broken spectra are left out, a cut file is used as far as it goes */
+} tg_ims_strict;
+
+typedef struct tg_ims_options {
+    size_t size; /* sizeof(tg_ims_options) */
+    tg_ims_strict strict;
+    bool duplicates_fail; /* two spectra on one pixel are a fault; else they are added up */
+    bool grid_from_3d;    /* pixels from the user parameters 3DPositionX, 3DPositionY */
+} tg_ims_options;
+
+/* --- Annotation ----------------------------------------------------------- */
+
+typedef enum tg_annotate_instrument {
+    TG_INSTRUMENT_ORBITRAP,
+    TG_INSTRUMENT_TOF,
+    TG_INSTRUMENT_FTICR
+} tg_annotate_instrument;
+
+typedef enum tg_annotate_images {
+    TG_IMAGES_FDR, /* of ions with FDR <= fdr */
+    TG_IMAGES_ALL, /* of every target ion with a score above 0 */
+    TG_IMAGES_NONE
+} tg_annotate_images;
+
+typedef struct tg_annotate_options {
+    size_t size;      /* sizeof(tg_annotate_options) */
+    const char *data; /* the .imzML, as for tg_ims_info() */
+    const char *out;  /* a local directory; made if it is not there */
+    tg_ims_options reading;
+    const char *const *databases; /* CSV or TSV files */
+    size_t n_databases;
+    bool strict_db; /* METASPACE's upload rules */
+    const char *const *adducts, *const *losses, *const *mods;
+    size_t n_adducts; /* 0: +H +Na +K, or -H +Cl by the polarity */
+    size_t n_losses, n_mods;
+    int polarity; /* +1, -1; 0: by the data, + if that does not say */
+    int version;  /* of the procedure: 1 or 3; 0: 3 */
+    bool fixed;   /* with the reference's defects mended (docs/annotation.md) */
+    tg_annotate_instrument instrument;
+    double sigma;                     /* of a peak at m/z 200; 0: .001238 */
+    double resolving_power, power_mz; /* instead of sigma; 0: none */
+    double ppm;                       /* 0: 3 */
+    uint32_t decoys;                  /* 0: 20 */
+    bool has_seed;                    /* else 42 */
+    uint32_t seed;
+    double fdr; /* rows and images up to it; 0: 0.5 */
+    tg_annotate_images images;
+    bool scores;             /* also scores.csv: every ion with a score, decoys too */
+    uint64_t segment_bytes;  /* of sorted peaks per object and read; 0: 8 MiB or less */
+    double deadline_seconds; /* no work is begun after it; 0: none */
+    uint32_t part, n_parts;  /* n_parts 0: all */
+    bool merge;              /* only put the parts together */
+    bool resume;             /* go on where an earlier run was stopped */
+    bool overwrite;          /* replace an earlier annotation in `out` */
+    tg_progress_fn progress;
+    void *progress_user;
+} tg_annotate_options;
+
+#define TG_ANNOTATE_DATABASES 64 /* most in one run */
+
+typedef struct tg_annotate_result {
+    size_t size; /* sizeof(tg_annotate_result), set by the caller */
+    uint64_t spectra, pixels, peaks;
+    uint64_t formulas;     /* unique neutral formulas */
+    uint64_t ions;         /* unique ions looked for, decoys included, as far as it went */
+    uint64_t annotated[4]; /* targets with FDR <= .05, .1, .2, .5, all databases together */
+    uint32_t n_databases;
+    uint64_t database_annotated[TG_ANNOTATE_DATABASES][4];
+    char database_name[TG_ANNOTATE_DATABASES][64];
+    uint64_t rows, images; /* written */
+    uint64_t segments;     /* that were read, for scores and for images */
+    uint64_t requests;     /* for the input, the segments and the images */
+    uint64_t spilled_bytes;
+    bool sorted_before; /* the sorted peaks of an earlier run were used */
+    double fraction_done;
+    double sort_seconds, score_seconds, rank_seconds, image_seconds, seconds;
+    bool whole;    /* all units are done and merged */
+    bool late;     /* the deadline was reached */
+    bool cut_data; /* a cut .ibd was read as far as it goes */
+} tg_annotate_result;
+
+/* Annotate: sort the peaks once (beside the data, for later runs too), score every ion, rank,
+ * write `out`: annotations.csv, fdr_curve.csv, images, manifest.json. What is scored is kept in
+ * `<out>.tidegate/` until all is merged. TG_OK also at a deadline (late; what is done is in
+ * annotations.partial.csv) and for a part that is not the last. TG_CANCELLED: `resume` goes on.
+ * TG_EXISTS: out has an annotation, or one that was begun. TG_OVER_BUDGET, TG_INVALID: refused
+ * before any work. */
+TG_API TG_MUST_USE tg_status tg_annotate(tg_runtime *rt, const tg_annotate_options *options,
+                                         tg_annotate_result *result, const tg_cancel *cancel,
+                                         tg_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,408 @@
+/* ims/job.c - from options to peaks, ions and units. */
+#ifndef _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE
+#endif
+#include "ims/job.h"
+
+#include "base/clock.h"
+#include "base/crc32c.h"
+#include "base/sys.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DEFAULT_SIGMA   .001238
+#define DEFAULT_PPM     3.0
+#define DEFAULT_DECOYS  20
+#define DEFAULT_SEED    42
+#define DEFAULT_SEGMENT ((uint64_t)4 << 20)
+#define LEAST_SEGMENT   ((uint64_t)4096)
+#define EDGE            ((uint64_t)64 << 10) /* of the ibd, at both ends, in its digest */
+#define MAX_MZ_WIDTH    1e5                  /* ppm */
+
+double tg_job_seconds(int64_t since_ns)
+{
+    return (double)(tg_clock_ns() - since_ns) * 1e-9;
+}
+
+void tg_job_relay(void *user, const tg_progress *p)
+{
+    tg_job *j = user;
+    if (tg_cancel_requested(j->cancel) && j->sorting != NULL)
+        tg_cancel_request(j->sorting);
+    if (j->o.progress != NULL)
+        j->o.progress(j->o.progress_user, p);
+}
+
+/* --- Options ------------------------------------------------------------------------------ */
+
+static tg_status check_numbers(const tg_annotate_options *o, tg_error *err)
+{
+    if (o->version != 0 && o->version != 1 && o->version != 3)
+        return tg_fail(err, TG_INVALID, "mode v%d: want v1 or v3", o->version);
+    if (!(o->ppm >= 0 && o->ppm < MAX_MZ_WIDTH))
+        return tg_fail(err, TG_INVALID, "ppm %g: want a number above 0", o->ppm);
+    if (!(o->sigma >= 0 && o->sigma < 100))
+        return tg_fail(err, TG_INVALID, "sigma %g: want a number above 0, in u", o->sigma);
+    if (!(o->resolving_power >= 0 && isfinite(o->resolving_power)) ||
+        (o->resolving_power > 0 && !(o->power_mz > 0 && isfinite(o->power_mz))))
+        return tg_fail(err, TG_INVALID,
+                       "resolving power %g at m/z %g: want two numbers above 0",
+                       o->resolving_power, o->power_mz);
+    if (!(o->fdr >= 0))
+        return tg_fail(err, TG_INVALID, "fdr %g: want a number from 0 on", o->fdr);
+    if (o->segment_bytes != 0 && o->segment_bytes < LEAST_SEGMENT)
+        return tg_fail(err, TG_INVALID, "segments of %llu bytes: %llu are the least",
+                       (unsigned long long)o->segment_bytes, (unsigned long long)LEAST_SEGMENT);
+    return TG_OK;
+}
+
+static tg_status check_options(const tg_annotate_options *o, tg_error *err)
+{
+    if (o->data == NULL || o->out == NULL || o->out[0] == '\0')
+        return tg_fail(err, TG_INVALID, "annotate wants data and a place for the results");
+    if (strstr(o->out, "://") != NULL || strchr(o->out, '|') != NULL)
+        return tg_fail(err, TG_UNSUPPORTED, "'%.200s': results go to a local directory",
+                       o->out);
+    if (o->n_databases == 0 || o->n_databases > TG_ANNOTATE_DATABASES)
+        return tg_fail(err, TG_INVALID, "%zu databases: want 1 to %d", o->n_databases,
+                       TG_ANNOTATE_DATABASES);
+    if (o->n_parts > 0 && o->part >= o->n_parts)
+        return tg_fail(err, TG_INVALID, "part %u of %u: parts count from 0", o->part,
+                       o->n_parts);
+    return check_numbers(o, err);
+}
+
+static tg_instrument instrument_of(tg_annotate_instrument i)
+{
+    return i == TG_INSTRUMENT_TOF ? TG_TOF : i == TG_INSTRUMENT_FTICR ? TG_FTICR : TG_ORBITRAP;
+}
+
+static void fill_defaults(tg_job *j)
+{
+    const tg_annotate_options *o = &j->o;
+    tg_instrument instrument = instrument_of(o->instrument);
+
+    j->version = o->version == 0 ? 3 : o->version;
+    j->segment_bytes = o->segment_bytes == 0 ? DEFAULT_SEGMENT : o->segment_bytes;
+    if (j->o.fdr == 0)
+        j->o.fdr = 0.5;
+    if (j->o.n_parts == 0)
+        j->o.n_parts = 1;
+    j->deadline_ns = o->deadline_seconds > 0
+                         ? tg_clock_ns() + (int64_t)fmin(o->deadline_seconds * 1e9, 9e18)
+                         : INT64_MAX;
+    j->imager = (tg_imager_options){
+        .ppm = o->ppm == 0 ? DEFAULT_PPM : o->ppm,
+        .min_px = 1,
+        .levels = TG_CHAOS_LEVELS,
+        .fixed = o->fixed,
+        .isotope = {.version = j->version,
+                    .instrument = instrument,
+                    .sigma = o->resolving_power > 0
+                                 ? tg_sigma_of_resolving_power(instrument, o->resolving_power,
+                    o->power_mz)
+                             : o->sigma > 0 ? o->sigma
+                                            : DEFAULT_SIGMA,
+                    .divide_by_charge = o->fixed},
+    };
+}
+
+/* The charge decides the default adducts, and so the ions. */
+static void fill_ions(tg_job *j, int charge)
+{
+    const tg_annotate_options *o = &j->o;
+    size_t n = 0;
+
+    j->charge = charge;
+    j->imager.isotope.charge = charge;
+    j->default_adducts[n++] = charge > 0 ? "+H" : "-H";
+    j->default_adducts[n++] = charge > 0 ? "+Na" : "+Cl";
+    if (charge > 0)
+        j->default_adducts[n++] = "+K";
+    j->ions = (tg_ion_options){
+        .adducts = o->n_adducts > 0 ? o->adducts : j->default_adducts,
+        .n_adducts = o->n_adducts > 0 ? o->n_adducts : n,
+        .losses = o->losses,
+        .n_losses = o->n_losses,
+        .mods = o->mods,
+        .n_mods = o->n_mods,
+        .version = j->version,
+        .fixed = o->fixed,
+        .decoys = o->decoys == 0 ? DEFAULT_DECOYS : o->decoys,
+        .seed = o->has_seed ? o->seed : DEFAULT_SEED,
+    };
+}
+
+/* --- Files -----------------------------------------------------------------------------------
+ */
+
+static tg_status open_databases(tg_job *j, tg_error *err)
+{
+    tg_moldb_options options = {.strict = j->o.strict_db, .fixed = j->o.fixed};
+
+    j->dbs = tg_calloc(j->o.n_databases, sizeof *j->dbs);
+    if (j->dbs == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "no memory for databases");
+    for (size_t i = 0; i < j->o.n_databases; i++) {
+        TG_TRY(tg_moldb_open(&j->dbs[i], j->o.databases[i], &options, j->budget, NULL,
+                             j->cancel, err));
+        j->n_dbs = i + 1;
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(j->dbs[k]->name, j->dbs[i]->name) == 0)
+                return tg_fail(err, TG_INVALID, "two databases are named '%s'",
+                               j->dbs[i]->name);
+        if (j->dbs[i]->n_notes > 0)
+            tg_runtime_log(j->rt, "database '%s': %llu rows are odd; first: %.*s",
+                           j->dbs[i]->name, (unsigned long long)j->dbs[i]->n_notes,
+                           (int)strcspn(j->dbs[i]->notes.data, "\n"), j->dbs[i]->notes.data);
+    }
+    return TG_OK;
+}
+
+/* Checksum of a range of a value, through a buffer. */
+static tg_status sum_range(tg_store *store, const char *key, uint64_t from, uint64_t to,
+                           uint32_t *crc, const tg_cancel *cancel, tg_error *err)
+{
+    const size_t room_bytes = (size_t)1 << 20;
+    TG_AUTO(tg_mem_ptr) room = tg_alloc(room_bytes);
+    if (room == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "no memory to sum '%s'", key);
+    for (uint64_t at = from; at < to;) {
+        size_t n = to - at < room_bytes ? (size_t)(to - at) : room_bytes, got;
+        TG_TRY(tg_store_get_into(store, key, tg_range_at(at, n), room, room_bytes, &got, NULL,
+                                 cancel, err));
+        *crc = tg_crc32c(*crc, room, n);
+        at += n;
+    }
+    return TG_OK;
+}
+
+/* The .imzML whole, which says how long and what the .ibd is, and both ends of the .ibd. */
+static tg_status make_data_digest(tg_job *j, tg_error *err)
+{
+    tg_ims_source *s = &j->source;
+    uint64_t xml_bytes, ibd_bytes;
+    uint32_t xml = 0, ibd = 0;
+    char text[160];
+
+    TG_TRY(tg_store_size(s->store, s->xml_key, &xml_bytes, j->cancel, err));
+    TG_TRY(tg_store_size(s->store, s->ibd_key, &ibd_bytes, j->cancel, err));
+    TG_TRY(sum_range(s->store, s->xml_key, 0, xml_bytes, &xml, j->cancel, err));
+    uint64_t edge = ibd_bytes < EDGE ? ibd_bytes : EDGE;
+    TG_TRY(sum_range(s->store, s->ibd_key, 0, edge, &ibd, j->cancel, err));
+    TG_TRY(sum_range(s->store, s->ibd_key, ibd_bytes - edge, ibd_bytes, &ibd, j->cancel, err));
+    (void)snprintf(text, sizeof text, "%llx-%08x-%llx-%08x", (unsigned long long)xml_bytes, xml,
+                   (unsigned long long)ibd_bytes, ibd);
+    j->data_digest = tg_strdup(text);
+    if (j->data_digest == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "no memory for a digest");
+    return TG_OK;
+}
+
+static tg_status name_side_dir(tg_job *j, tg_error *err)
+{
+    TG_AUTO(tg_text) t = {0};
+    size_t n = strlen(j->o.out);
+    while (n > 1 && j->o.out[n - 1] == '/')
+        n--;
+    tg_text_add_n(&t, j->o.out, n);
+    tg_text_add(&t, ".tidegate");
+    TG_TRY(tg_text_status(&t, err));
+    j->side_dir = tg_text_steal(&t);
+    return TG_OK;
+}
+
+tg_status tg_job_new(tg_job **out, tg_runtime *rt, const tg_annotate_options *options,
+                     const tg_cancel *cancel, tg_error *err)
+{
+    TG_AUTO_PTR(tg_job) j = NULL;
+
+    if (options->size != sizeof *options)
+        return tg_fail(err, TG_INVALID, "options of %zu bytes, want %zu", options->size,
+                       sizeof *options);
+    TG_TRY(check_options(options, err));
+    j = tg_calloc(1, sizeof *j);
+    if (j == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "no memory to annotate");
+    j->rt = rt;
+    j->budget = tg_runtime_budget(rt);
+    j->o = *options;
+    j->cancel = cancel;
+    fill_defaults(j);
+    TG_TRY(name_side_dir(j, err));
+    TG_TRY(tg_cancel_new(&j->sorting, err));
+    if (j->deadline_ns != INT64_MAX)
+        tg_cancel_deadline(j->sorting, (double)(j->deadline_ns - tg_clock_ns()) * 1e-9);
+    TG_TRY(tg_ims_source_open(&j->source, options->data, cancel, err));
+    TG_TRY(open_databases(j, err));
+    TG_TRY(make_data_digest(j, err));
+    *out = tg_steal(j);
+    return TG_OK;
+}
+
+void tg_job_free(tg_job *j)
+{
+    if (j == NULL)
+        return;
+    tg_unit_plan_free(j->plan);
+    tg_ion_space_free(j->space);
+    tg_peaks_free(j->peaks);
+    tg_store_free(j->peak_home);
+    for (size_t i = 0; i < j->n_dbs; i++)
+        tg_moldb_free(j->dbs[i]);
+    tg_free(j->dbs);
+    tg_ims_source_close(&j->source);
+    tg_cancel_free(j->sorting);
+    tg_free(j->data_digest);
+    tg_free(j->side_dir);
+    tg_free(j->peak_prefix);
+    tg_free(j->digest);
+    tg_free(j);
+}
+
+/* --- Sorted peaks
+ * -------------------------------------------------------------------------------- */
+
+static bool is_local(const char *url)
+{
+    return strstr(url, "://") == NULL && strchr(url, '|') == NULL;
+}
+
+/* The store in which sorted peaks live: beside the data, so that every later annotation finds
+ * them; beside the results where nothing can be written there. */
+static tg_status open_peak_home(tg_job *j, const char **dir, tg_text *path, tg_error *err)
+{
+    tg_store_options options = {.size = sizeof options, .mode = TG_STORE_OPEN_OR_CREATE};
+
+    if (is_local(j->o.data)) {
+        tg_text_addf(path, "%s.tidegate", j->o.data);
+        TG_TRY(tg_text_status(path, err));
+        if (tg_store_open_fs(&j->peak_home, path->data, &options, NULL) == TG_OK) {
+            *dir = path->data;
+            return TG_OK;
+        }
+        tg_runtime_log(j->rt, "'%s' cannot be made: sorted peaks go to '%s'", path->data,
+                       j->side_dir);
+    }
+    *dir = j->side_dir;
+    return tg_store_open_fs(&j->peak_home, j->side_dir, &options, err);
+}
+
+static tg_status name_peaks(tg_job *j, tg_error *err)
+{
+    TG_AUTO(tg_text) t = {0};
+    const tg_ims_options *r = &j->o.reading;
+
+    tg_text_addf(&t, "peaks-%s-%d%d%d%d-%llu.zarr", j->data_digest, (int)r->strict,
+                 r->duplicates_fail, r->grid_from_3d, j->o.fixed,
+                 (unsigned long long)(j->segment_bytes / TG_PEAK_BYTES));
+    TG_TRY(tg_text_status(&t, err));
+    j->peak_prefix = tg_text_steal(&t);
+    return TG_OK;
+}
+
+static tg_status sort_peaks(tg_job *j, const char *dir, tg_error *err)
+{
+    TG_AUTO_PTR(tg_imzml) m = NULL;
+    tg_imzml_options reading = {
+        .strictness = (tg_ims_strictness)j->o.reading.strict,
+        .duplicates_fail = j->o.reading.duplicates_fail,
+        .grid_from_3d = j->o.reading.grid_from_3d,
+    };
+    tg_peaks_options options = {
+        .segment_bytes = j->segment_bytes,
+        .drop_infinite = j->o.fixed,
+        .spill_dir = dir,
+        .progress = tg_job_relay,
+        .progress_user = j,
+    };
+    TG_TRY(tg_imzml_open(&m, j->o.data, &reading, j->budget, j->sorting, err));
+    for (int k = 0; k < TG_N_ODDITIES; k++)
+        if (m->odd[k].count > 0)
+            tg_runtime_log(j->rt, "%s", m->odd[k].first);
+    return tg_peaks_build(m, j->peak_home, j->peak_prefix, &options, j->rt, &j->built,
+                          j->sorting, err);
+}
+
+static tg_status open_peaks(tg_job *j, tg_error *err)
+{
+    return tg_peaks_open(&j->peaks, j->peak_home, j->peak_prefix, j->budget, j->cancel, err);
+}
+
+tg_status tg_job_peaks(tg_job *j, tg_error *err)
+{
+    TG_AUTO(tg_text) path = {0};
+    const char *dir;
+    int64_t start = tg_clock_ns();
+
+    TG_TRY(open_peak_home(j, &dir, &path, err));
+    TG_TRY(name_peaks(j, err));
+    tg_status st = open_peaks(j, err);
+    j->sorted_before = st == TG_OK;
+    if (st == TG_NOT_FOUND) {
+        st = sort_peaks(j, dir, err);
+        if (st == TG_CANCELLED)
+            return tg_fail(err, TG_CANCELLED, "stopped while the peaks were sorted");
+        if (st == TG_OK)
+            st = open_peaks(j, err);
+    }
+    j->sort_seconds = tg_job_seconds(start);
+    return st;
+}
+
+/* --- Ions and units
+ * -------------------------------------------------------------------------------- */
+
+static void add_words(tg_text *t, const char *what, const char *const *words, size_t n)
+{
+    tg_text_addf(t, "%s", what);
+    for (size_t i = 0; i < n; i++)
+        tg_text_addf(t, " %s", words[i]);
+    tg_text_add(t, "\n");
+}
+
+static tg_status make_digest(tg_job *j, tg_error *err)
+{
+    TG_AUTO(tg_text) t = {0};
+    const tg_imager_options *m = &j->imager;
+    char sigma[32], ppm[32];
+
+    tg_format_double(sigma, sizeof sigma, m->isotope.sigma);
+    tg_format_double(ppm, sizeof ppm, m->ppm);
+    tg_text_addf(&t, "data %s reading %d%d\n", j->data_digest, (int)j->o.reading.strict,
+                 j->o.reading.grid_from_3d);
+    for (size_t i = 0; i < j->n_dbs; i++)
+        tg_text_addf(&t, "database %s %llu %08x\n", j->dbs[i]->name,
+                     (unsigned long long)j->dbs[i]->bytes, j->dbs[i]->crc32c);
+    add_words(&t, "adducts", j->ions.adducts, j->ions.n_adducts);
+    add_words(&t, "losses", j->ions.losses, j->ions.n_losses);
+    add_words(&t, "mods", j->ions.mods, j->ions.n_mods);
+    tg_text_addf(&t, "mode v%d%s\ncharge %d\ninstrument %s\nsigma %s\nppm %s\n", j->version,
+                 j->o.fixed ? " fixed" : "", j->charge,
+                 tg_instrument_name(m->isotope.instrument), sigma, ppm);
+    tg_text_addf(&t, "decoys %u\nseed %u\nunits %u\nparts %u\n", j->ions.decoys, j->ions.seed,
+                 j->plan->n_units, j->o.n_parts);
+    TG_TRY(tg_text_status(&t, err));
+    j->digest = tg_text_steal(&t);
+    return TG_OK;
+}
+
+tg_status tg_job_ions(tg_job *j, tg_error *err)
+{
+    int polarity = tg_peaks_get_info(j->peaks)->polarity;
+
+    if (j->o.polarity != 0 && polarity != 0 && polarity != j->o.polarity)
+        tg_runtime_log(j->rt, "the data say %s polarity, the options %s",
+                       polarity > 0 ? "positive" : "negative",
+                       j->o.polarity > 0 ? "positive" : "negative");
+    fill_ions(j, j->o.polarity != 0 ? j->o.polarity : polarity != 0 ? polarity : 1);
+    TG_TRY(
+        tg_ion_space_new(&j->space, (const tg_moldb *const *)j->dbs, j->n_dbs, &j->ions, err));
+    TG_TRY(tg_units_plan(&j->plan, j->space, j->peaks, j->imager.ppm, j->cancel, err));
+    return make_digest(j, err);
+}

@@ -1,0 +1,57 @@
+/* ims/job.h - what the stages of an annotation share: its options with all defaults filled in,
+ * its databases, its sorted peaks, its ions and units. */
+#ifndef TG_IMS_JOB_H
+#define TG_IMS_JOB_H
+
+#include "ims/sweep.h"
+#include "tidegate/annotate.h"
+
+typedef struct tg_job {
+    tg_runtime *rt;
+    tg_budget *budget;
+    tg_annotate_options o; /* as given */
+    int version, charge;
+    tg_imager_options imager;
+    const char *default_adducts[3];
+    tg_ion_options ions;
+    tg_moldb **dbs;
+    size_t n_dbs;
+    tg_ims_source source;
+    char *data_digest; /* of the two files */
+    char *side_dir;    /* <out>.tidegate */
+    tg_store *peak_home;
+    char *peak_prefix;
+    uint64_t segment_bytes;
+    tg_peaks *peaks;
+    tg_ion_space *space;
+    tg_unit_plan *plan;
+    char *digest; /* what scores depend on, a line each */
+    /* told while the peaks were sorted */
+    tg_peaks_built built;
+    bool sorted_before;
+    double sort_seconds;
+    /* relays progress, and the caller's wish to stop to the token with the deadline */
+    int64_t deadline_ns;
+    tg_cancel *sorting;
+    const tg_cancel *cancel;
+} tg_job;
+
+/* Options are judged and files opened, nothing is written. */
+TG_MUST_USE tg_status tg_job_new(tg_job **out, tg_runtime *rt,
+                                 const tg_annotate_options *options, const tg_cancel *cancel,
+                                 tg_error *err);
+void tg_job_free(tg_job *j);
+TG_DEFINE_AUTO_PTR(tg_job, tg_job_free)
+
+/* Open the sorted peaks; sort them first if no earlier run did. TG_TIMED_OUT: the deadline came
+ * before they were. */
+TG_MUST_USE tg_status tg_job_peaks(tg_job *j, tg_error *err);
+/* With the peaks: charge, ions, units, digest. */
+TG_MUST_USE tg_status tg_job_ions(tg_job *j, tg_error *err);
+
+/* For progress callbacks of the stages. */
+void tg_job_relay(void *job, const tg_progress *p);
+
+double tg_job_seconds(int64_t since_ns);
+
+#endif

@@ -1,0 +1,35 @@
+/* ims/sweep.h - scores the ions of a part's units: one pass over the sorted peaks, in order of
+ * m/z. */
+#ifndef TG_IMS_SWEEP_H
+#define TG_IMS_SWEEP_H
+
+#include "ims/results.h"
+#include "ims/units.h"
+
+typedef struct tg_sweep_options {
+    tg_imager_options imager;
+    uint32_t first_unit, end_unit; /* of the part */
+    const uint8_t *unit_done;      /* those that need not be done again */
+    int64_t deadline_ns;           /* no unit is begun after it; INT64_MAX: none */
+    tg_progress_fn progress;
+    void *progress_user;
+} tg_sweep_options;
+
+typedef struct tg_sweep_memory {
+    uint32_t workers, slots;
+    uint64_t batch_ions; /* records that are made at a time */
+    uint64_t per_worker, total;
+} tg_sweep_memory;
+
+/* How a sweep would use `free` bytes; TG_OVER_BUDGET with what would be enough. */
+TG_MUST_USE tg_status tg_sweep_plan(tg_sweep_memory *out, const tg_peaks *peaks,
+                                    const tg_unit_plan *plan, uint64_t free, uint32_t width,
+                                    tg_error *err);
+
+/* Adds a record to the journal for each unit. *late (may be NULL): the deadline left units. */
+TG_MUST_USE tg_status tg_sweep_run(const tg_ion_space *s, tg_peaks *peaks,
+                                   const tg_unit_plan *plan, const tg_sweep_options *options,
+                                   tg_runtime *rt, tg_journal *journal, bool *late,
+                                   const tg_cancel *cancel, tg_error *err);
+
+#endif

@@ -1,0 +1,344 @@
+/* ims/write_images.c - extracts the images of the annotations that are kept once more, in order
+ * of m/z, and writes them: PNG, and the first peaks as one OME-Zarr stack. */
+#include "base/clock.h"
+#include "base/text.h"
+#include "chem/sort.h"
+#include "ims/png.h"
+#include "ims/write_out.h"
+#include "ome/ome.h"
+#include "zarr/zarr.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#define STACK  "ion_images.zarr"
+#define MARGIN ((uint64_t)2 << 20)
+
+typedef struct kept_ion {
+    double mz;
+    uint64_t formula;
+    uint64_t hash[2];
+    uint32_t target;
+    uint32_t unused;
+} kept_ion;
+
+typedef struct artist {
+    tg_imager *imager;
+    float *box; /* width * height */
+} artist;
+
+typedef struct gallery {
+    tg_job *j;
+    tg_store *out;
+    const tg_cancel *cancel;
+    kept_ion *ions;
+    uint64_t n_ions;
+    tg_array *stack;
+    artist *artists;
+    uint32_t n_artists;
+    atomic_ullong next, n_images;
+    tg_reporter *reporter;
+} gallery;
+
+/* --- Which ions ------------------------------------------------------------------------------
+ */
+
+static bool is_shown(const tg_job *j, const tg_annotation *a)
+{
+    return j->o.images == TG_IMAGES_ALL || tg_row_is_kept(j, a);
+}
+
+static int by_hash(const void *a, const void *b)
+{
+    const kept_ion *x = a, *y = b;
+    for (int i = 0; i < 2; i++)
+        if (x->hash[i] != y->hash[i])
+            return x->hash[i] < y->hash[i] ? -1 : 1;
+    if (x->formula != y->formula)
+        return x->formula < y->formula ? -1 : 1;
+    return x->target < y->target ? -1 : x->target > y->target;
+}
+
+static int by_mz(const void *a, const void *b)
+{
+    const kept_ion *x = a, *y = b;
+    if (x->mz != y->mz)
+        return x->mz < y->mz ? -1 : 1;
+    return by_hash(a, b);
+}
+
+/* Each ion once, by rising mass of its formula; mass is as good as m/z for the order. */
+static tg_status choose_ions(gallery *g, const tg_ranking *ranking, tg_error *err)
+{
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < ranking->n_rows; i++) {
+        const tg_annotation *a = &ranking->rows[i];
+        tg_ion ion;
+        if (!is_shown(g->j, a))
+            continue;
+        TG_TRY(tg_ion_make_at(g->j->space, a->formula, a->target, &ion, err));
+        g->ions[n++] = (kept_ion){
+            (double)ion.mass, a->formula, {ion.hash[0], ion.hash[1]},
+              a->target, 0
+        };
+    }
+    tg_heap_sort(g->ions, n, sizeof *g->ions, by_hash);
+    uint64_t unique = 0;
+    for (uint64_t i = 0; i < n; i++)
+        if (i == 0 || memcmp(g->ions[i].hash, g->ions[unique - 1].hash, 16) != 0)
+            g->ions[unique++] = g->ions[i];
+    tg_heap_sort(g->ions, unique, sizeof *g->ions, by_mz);
+    g->n_ions = unique;
+    return TG_OK;
+}
+
+/* --- The stack
+ * ---------------------------------------------------------------------------------- */
+
+static tg_status stack_attributes(const gallery *g, tg_json **out, tg_error *err)
+{
+    tg_ome_image image = {
+        .version = TG_OME_0_5,
+        .name = "ion images",
+        .axes = {{"c", NULL, NULL, 1}, {"y", NULL, NULL, 1}, {"x", NULL, NULL, 1}},
+        .n_axes = 3,
+        .n_levels = 1,
+        .dtype = {TG_DT_FLOAT,                    4                             }
+    };
+    TG_AUTO_PTR(tg_json) root = NULL;
+    tg_json *names = tg_json_new_array();
+
+    if (names == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "no memory for attributes");
+    tg_status st = tg_ome_image_attributes(&image, &root, err);
+    for (uint64_t i = 0; i < g->n_ions && st == TG_OK; i++) {
+        tg_ion ion;
+        st = tg_ion_make_at(g->j->space, g->ions[i].formula, g->ions[i].target, &ion, err);
+        if (st == TG_OK)
+            st = tg_json_append(names, tg_json_new_string(ion.text), err);
+    }
+    if (st != TG_OK) {
+        tg_json_free(names);
+        return st;
+    }
+    TG_TRY(tg_json_set(root, "tidegate_ions", names, err));
+    *out = tg_steal(root);
+    return TG_OK;
+}
+
+static tg_status make_stack(gallery *g, tg_error *err)
+{
+    const tg_peaks_info *info = tg_peaks_get_info(g->j->peaks);
+    uint64_t shape[3] = {g->n_ions, info->height, info->width};
+    uint64_t chunk[3] = {1, info->height, info->width};
+    static const char *const names[3] = {"c", "y", "x"};
+    float fill = NAN;
+    tg_array_options o = {
+        .size = sizeof o,
+        .format = 3,
+        .dtype = {TG_DT_FLOAT, 4},
+        .ndim = 3,
+        .shape = shape,
+        .chunk = chunk,
+        .codec = "zstd:1",
+        .fill = &fill,
+        .dimension_names = names,
+        .overwrite = true
+    };
+    TG_AUTO_PTR(tg_json) attributes = NULL;
+    TG_AUTO(tg_str) text = NULL;
+
+    TG_TRY(stack_attributes(g, &attributes, err));
+    TG_TRY(tg_json_write(attributes, false, (tg_json_options){0}, &text, err));
+    tg_status st = tg_group_create(g->out, STACK, 3, text, g->cancel, err);
+    if (st == TG_EXISTS)
+        st = tg_attributes_set(g->out, STACK, text, false, g->cancel, err);
+    TG_TRY(st);
+    return tg_array_create(g->out, STACK "/0", &o, &g->stack, g->cancel, err);
+}
+
+/* --- One ion
+ * --------------------------------------------------------------------------------------- */
+
+/* Image k over the box; pixels without a spectrum are `outside`. */
+static void draw(const gallery *g, const artist *a, int k, float outside)
+{
+    const tg_peaks_info *info = tg_peaks_get_info(g->j->peaks);
+    const float *values = tg_imager_image(a->imager, k);
+    const uint32_t *pixels;
+    size_t n = tg_imager_pixels(a->imager, &pixels);
+
+    for (size_t i = 0; i < (size_t)info->width * info->height; i++)
+        a->box[i] = outside;
+    for (uint64_t i = 0; i < info->n_pixels; i++)
+        a->box[info->positions[i]] = 0;
+    for (size_t i = 0; i < n && values != NULL; i++)
+        a->box[info->positions[pixels[i]]] = values[i];
+}
+
+static tg_status write_png(gallery *g, const artist *a, const char *ion, int k, tg_error *err)
+{
+    const tg_peaks_info *info = tg_peaks_get_info(g->j->peaks);
+    TG_AUTO(tg_buf) png = {0};
+    char key[TG_OUT_KEY_BYTES];
+
+    draw(g, a, k, 0);
+    TG_TRY(tg_png_encode(a->box, info->width, info->height, info->positions, info->n_pixels,
+                         (tg_png_text){.ion = ion, .peak = k}, &png, err));
+    (void)snprintf(key, sizeof key, "images/%s_%d.png", ion, k);
+    atomic_fetch_add(&g->n_images, 1);
+    return tg_store_put_lazy(g->out, key, png.data, png.len, g->cancel, err);
+}
+
+static tg_status write_plane(gallery *g, const artist *a, uint64_t i, tg_error *err)
+{
+    const tg_peaks_info *info = tg_peaks_get_info(g->j->peaks);
+    uint64_t start[3] = {i, 0, 0}, count[3] = {1, info->height, info->width};
+    draw(g, a, 0, NAN);
+    return tg_array_write(g->stack, start, count, a->box, NULL, g->cancel, err);
+}
+
+static tg_status show_ion(gallery *g, const artist *a, uint64_t i, tg_error *err)
+{
+    tg_ion ion;
+    tg_centroids c;
+
+    TG_TRY(tg_ion_make_at(g->j->space, g->ions[i].formula, g->ions[i].target, &ion, err));
+    TG_TRY(tg_imager_centroids(a->imager, ion.text, &c, err));
+    TG_TRY(tg_imager_extract(a->imager, &c, false, g->cancel, err));
+    for (int k = 0; k < TG_N_IMAGES; k++)
+        if (tg_imager_image(a->imager, k) != NULL)
+            TG_TRY(write_png(g, a, ion.text, k, err));
+    TG_TRY(write_plane(g, a, i, err));
+    tg_reporter_add(g->reporter, 1, 0);
+    return TG_OK;
+}
+
+static tg_status show_some(void *user, uint64_t lane, uint32_t thread, tg_error *err)
+{
+    gallery *g = user;
+    (void)thread;
+    for (;;) {
+        uint64_t i = atomic_fetch_add(&g->next, 1);
+        if (i >= g->n_ions)
+            return TG_OK;
+        TG_TRY(tg_cancel_check(g->cancel, err));
+        TG_TRY(show_ion(g, &g->artists[lane], i, err));
+    }
+}
+
+/* --- All of them
+ * ------------------------------------------------------------------------------------- */
+
+static uint64_t artist_bytes(const tg_job *j)
+{
+    const tg_peaks_info *info = tg_peaks_get_info(j->peaks);
+    uint64_t box = (uint64_t)info->width * info->height * sizeof(float);
+    /* the stack's chunk encoded and decoded, its context */
+    return tg_imager_bytes(info) + box + tg_png_bytes(info->width, info->height) + 4 * box +
+           MARGIN;
+}
+
+static tg_status make_artists(gallery *g, uint32_t n, tg_error *err)
+{
+    const tg_peaks_info *info = tg_peaks_get_info(g->j->peaks);
+    g->artists = tg_calloc(n, sizeof *g->artists);
+    if (g->artists == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "no memory for images");
+    g->n_artists = n;
+    for (uint32_t i = 0; i < n; i++) {
+        TG_TRY(tg_imager_new(&g->artists[i].imager, g->j->peaks, &g->j->imager, err));
+        g->artists[i].box = tg_alloc_array((size_t)info->width * info->height, sizeof(float));
+        if (g->artists[i].box == NULL)
+            return tg_fail(err, TG_NO_MEMORY, "no memory for an image");
+    }
+    return TG_OK;
+}
+
+static tg_status show_all(gallery *g, const tg_ranking *ranking, uint32_t n_artists,
+                          tg_error *err)
+{
+    TG_TRY(choose_ions(g, ranking, err));
+    if (g->n_ions == 0)
+        return TG_OK;
+    TG_TRY(make_stack(g, err));
+    TG_TRY(make_artists(g, n_artists, err));
+    TG_TRY(tg_reporter_new(&g->reporter, tg_job_relay, g->j, "images", g->n_ions, err));
+    TG_TRY(tg_pool_each(tg_runtime_pool(g->j->rt), n_artists, show_some, g, g->cancel, err));
+    return tg_store_sync(g->out, g->cancel, err);
+}
+
+static tg_status write_tic(tg_job *j, tg_store *out, const tg_cancel *cancel, tg_error *err)
+{
+    const tg_peaks_info *info = tg_peaks_get_info(j->peaks);
+    TG_AUTO(tg_buf) png = {0};
+    TG_AUTO(tg_mem_ptr) owner = tg_calloc((size_t)info->width * info->height, sizeof(float));
+    float *box = owner;
+
+    if (box == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "no memory for an image");
+    for (uint64_t i = 0; i < info->n_pixels; i++)
+        box[info->positions[i]] = info->tic[i];
+    TG_TRY(tg_png_encode(box, info->width, info->height, info->positions, info->n_pixels,
+                         (tg_png_text){.peak = -1}, &png, err));
+    return tg_store_put(out, "tic.png", png.data, png.len, cancel, err);
+}
+
+/* As many artists as the budget has room for beside one segment each. */
+static tg_status plan_artists(tg_job *j, uint64_t own, uint32_t *n, uint32_t *slots,
+                              tg_error *err)
+{
+    uint64_t free = tg_budget_total(j->budget) - tg_budget_used(j->budget);
+    uint64_t each = artist_bytes(j), slot = tg_peaks_slot_bytes(j->peaks);
+    uint64_t n_segments = tg_peaks_get_info(j->peaks)->n_segments;
+
+    for (*n = tg_pool_width(tg_runtime_pool(j->rt)); *n > 0; --*n) {
+        uint64_t used = own + *n * each;
+        uint64_t room = used < free ? (free - used) / slot : 0;
+        if (room < (*n == 1 ? 1 : *n + 1) && room < n_segments)
+            continue;
+        room = room < n_segments ? room : n_segments;
+        *slots = (uint32_t)(room == 0 ? 1 : room);
+        return TG_OK;
+    }
+    return tg_fail(err, TG_OVER_BUDGET, "images want %llu bytes, %llu of the budget are free",
+                   (unsigned long long)(own + each + slot), (unsigned long long)free);
+}
+
+tg_status tg_write_images(tg_job *j, const tg_ranking *ranking, tg_store *out,
+                          uint64_t *n_images, const tg_cancel *cancel, tg_error *err)
+{
+    gallery g = {.j = j, .out = out, .cancel = cancel};
+    uint64_t n = 0;
+    uint32_t n_artists, slots;
+
+    *n_images = 0;
+    for (uint64_t i = 0; i < ranking->n_rows; i++)
+        n += is_shown(j, &ranking->rows[i]);
+    /* the list, and its names as attributes of the stack */
+    uint64_t own = (n + 1) * (sizeof *g.ions + 256) + MARGIN;
+    TG_TRY(plan_artists(j, own, &n_artists, &slots, err));
+    uint64_t bytes = own + n_artists * artist_bytes(j);
+    TG_TRY(tg_budget_reserve(j->budget, bytes, "ion images", err));
+    g.ions = tg_alloc_array(n + 1, sizeof *g.ions);
+    tg_status st = g.ions == NULL ? tg_fail(err, TG_NO_MEMORY, "no memory for images") : TG_OK;
+    if (st == TG_OK)
+        st = write_tic(j, out, cancel, err);
+    if (st == TG_OK && n > 0)
+        st = tg_peaks_cache(j->peaks, slots, false, err);
+    if (st == TG_OK && n > 0)
+        st = show_all(&g, ranking, n_artists, err);
+    *n_images = atomic_load(&g.n_images);
+    tg_reporter_free(g.reporter);
+    for (uint32_t i = 0; i < g.n_artists; i++) {
+        tg_imager_free(g.artists[i].imager);
+        tg_free(g.artists[i].box);
+    }
+    tg_free(g.artists);
+    tg_array_free(g.stack);
+    tg_free(g.ions);
+    tg_budget_release(j->budget, bytes);
+    return st;
+}

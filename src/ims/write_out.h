@@ -1,0 +1,33 @@
+/* ims/write_out.h - what an annotation leaves behind: tables, images, manifest. */
+#ifndef TG_IMS_WRITE_OUT_H
+#define TG_IMS_WRITE_OUT_H
+
+#include "ims/job.h"
+#include "ims/rank.h"
+
+#define TG_OUT_KEY_BYTES 256
+
+/* annotations.csv and fdr_curve.csv; or, where not all is scored, annotations.partial.csv:
+ * every target with a score, its FDR only where it is known. *n_rows: written. */
+TG_MUST_USE tg_status tg_write_tables(const tg_job *j, const tg_results *results,
+                                      const tg_ranking *ranking, tg_store *out, bool whole,
+                                      uint64_t *n_rows, tg_error *err);
+/* scores.csv: every ion with a score, by m/z, with the values of all its peaks. */
+TG_MUST_USE tg_status tg_write_scores(const tg_job *j, const tg_results *results, tg_store *out,
+                                      tg_error *err);
+/* manifest.json, written last: its digests make the results whole. */
+TG_MUST_USE tg_status tg_write_manifest(const tg_job *j, const tg_results *results,
+                                        const tg_ranking *ranking, uint64_t n_rows,
+                                        uint64_t n_images, tg_store *out, tg_error *err);
+/* tic.png; the ion images as PNG, and their first peaks as one OME-Zarr stack and as AnnData.
+ */
+TG_MUST_USE tg_status tg_write_images(tg_job *j, const tg_ranking *ranking, tg_store *out,
+                                      uint64_t *n_images, const tg_cancel *cancel,
+                                      tg_error *err);
+/* Is the row to be written? */
+static inline bool tg_row_is_kept(const tg_job *j, const tg_annotation *a)
+{
+    return a->fdr <= j->o.fdr; /* false for NaN */
+}
+
+#endif
