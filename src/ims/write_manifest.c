@@ -8,8 +8,7 @@
 
 static const char *const fixed_deviations[] = {
     "repeated symbols of a formula are added up; formulas with other text are left out",
-    "an image is chaotic only if it has no component at any level, not if its measure is near "
-    "1",
+    "an image is chaotic only if it has no component at any level",
     "m/z is divided by the charge where that is not +1 or -1",
     "false discovery rates above 1 are 1",
     "infinite intensities are dropped",
