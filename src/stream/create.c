@@ -5,6 +5,7 @@
 #include "ome/ome.h"
 #include "stream/options.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -380,6 +381,16 @@ static tg_status remove_names(tg_store *store, const char *prefix, const name_li
     return TG_OK;
 }
 
+/* An empty directory looks like chunks without metadata. One with files that are no keys stays.
+ */
+static tg_status remove_directory(tg_store *store, const char *prefix, tg_error *err)
+{
+    if (tg_sys_unlink(tg_store_dir(store), prefix, AT_REMOVEDIR) != 0 && errno != ENOENT &&
+        errno != ENOTEMPTY && errno != EEXIST)
+        return tg_fail_errno(err, "remove directory '%s'", prefix);
+    return TG_OK;
+}
+
 static tg_status remove_below(tg_store *store, const char *prefix, tg_error *err)
 {
     name_list l = {0};
@@ -392,7 +403,7 @@ static tg_status remove_below(tg_store *store, const char *prefix, tg_error *err
     for (size_t i = 0; i < l.n; i++)
         tg_free(l.names[i]);
     tg_free(l.names);
-    return st;
+    return st == TG_OK && prefix[0] != '\0' ? remove_directory(store, prefix, err) : st;
 }
 
 /* Only what is a Zarr node is written over. */

@@ -43,11 +43,7 @@ static void reduce_frame(tg_lane *n, tools *t, uint32_t slab, uint64_t place)
         levels[p - 1] = in_place[p] ? plane_data(n, p, slab) + place * l->plane[p].frame_bytes
                                     : t->frame[p];
     }
-#ifdef TG_HAVE_PYRAMID
     tg_pyramid_reduce(&l->pyramid, frame, levels);
-#else
-    (void)frame, (void)levels;
-#endif
     for (uint32_t p = 1; p < l->n_planes; p++)
         if (!in_place[p])
             tg_place_dense(l, &l->plane[p], plane_data(n, p, slab), place, t->frame[p]);

@@ -160,14 +160,9 @@ static tg_status make_planes(tg_layout *l, const tg_stream_array *a, tg_error *e
     if (a->pyramid_levels > TG_PYRAMID_MAX)
         return tg_fail(err, TG_INVALID, "%" PRIu32 " levels, at most %d", a->pyramid_levels,
                        TG_PYRAMID_MAX);
-#ifndef TG_HAVE_PYRAMID
-    if (a->pyramid_levels > 0)
-        return tg_fail(err, TG_UNSUPPORTED, "this build makes no pyramids");
-#else
     if (a->pyramid_levels > 0)
         TG_TRY(tg_pyramid_init(&l->pyramid, h, a->width, a->dtype, a->pyramid_levels,
                                a->pyramid_method, err));
-#endif
     l->n_planes = a->pyramid_levels + 1;
     for (uint32_t i = 0; i < l->n_planes; i++) {
         tg_plane *p = &l->plane[i];
