@@ -77,6 +77,8 @@ static tg_status look_at_lane(tg_lane *n, bool tail, progress *p, tg_error *err)
     p->chunks = p->mark = n->written;
     if (mark.rows > p->mark.rows)
         p->mark = mark;
+    if (n->durable.rows > p->mark.rows)
+        p->mark = n->durable; /* by the tail file, which this commit did not look at */
     p->covered = tg_record_bytes(&n->s->log);
     p->dirty = note_dirty(n);
     return TG_OK;

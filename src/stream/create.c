@@ -417,15 +417,24 @@ static tg_status check_is_node(tg_store *store, const char *path, tg_error *err)
     return st;
 }
 
+/* What a recorder leaves that died before its first entry. */
+static bool is_empty_file(const char *path)
+{
+    struct stat st;
+    return tg_sys_stat(AT_FDCWD, path, &st, 0) == 0 && S_ISREG(st.st_mode) && st.st_size == 0;
+}
+
 static tg_status overwrite_zip(tg_stream *s, tg_error *err)
 {
     TG_AUTO_PTR(tg_store) old = NULL;
     tg_store_options so = {.size = sizeof so, .mode = TG_STORE_READ};
 
-    if (tg_store_open_zip(&old, s->path, &so, err) != TG_OK)
-        return tg_fail(err, TG_EXISTS, "'%s' is no ZIP that can be read: it is not overwritten",
-                       s->path);
-    TG_TRY(check_is_node(old, s->path, err));
+    if (!is_empty_file(s->path)) {
+        if (tg_store_open_zip(&old, s->path, &so, err) != TG_OK)
+            return tg_fail(err, TG_EXISTS,
+                           "'%s' is no ZIP that can be read: it is not overwritten", s->path);
+        TG_TRY(check_is_node(old, s->path, err));
+    }
     if (tg_sys_unlink(AT_FDCWD, s->path, 0) != 0)
         return tg_fail_errno(err, "remove '%s'", s->path);
     return TG_OK;

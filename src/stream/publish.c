@@ -216,19 +216,33 @@ static tg_status add_rows(tg_lane *n, tg_error *err)
     return TG_OK;
 }
 
+static tg_status write_rows(tg_lane *n, tg_error *err)
+{
+    TG_TRY(add_rows(n, err));
+    TG_TRY(tg_frame_table_write(n->table, NULL, err));
+    TG_TRY(tg_store_sync(n->s->store, NULL, err));
+    TG_TRY(tg_frame_table_publish(n->table, tg_frame_table_rows(n->table), NULL, err));
+    return tg_store_sync(n->s->store, NULL, err);
+}
+
+/* A table that failed is behind for good, and so is the shape: recover brings both up. */
 static tg_status publish_rows(tg_lane *n, tg_error *err)
 {
+    tg_mark before = n->published;
+    tg_status st = TG_OK;
+
     if (n->published.rows == n->durable.rows)
         return TG_OK;
     if (n->table == NULL) { /* null sink */
         n->published.rows = n->durable.rows;
         n->published.rows_end = n->durable.rows_end;
     } else {
-        TG_TRY(add_rows(n, err));
-        TG_TRY(tg_frame_table_write(n->table, NULL, err));
-        TG_TRY(tg_store_sync(n->s->store, NULL, err));
-        TG_TRY(tg_frame_table_publish(n->table, tg_frame_table_rows(n->table), NULL, err));
-        TG_TRY(tg_store_sync(n->s->store, NULL, err));
+        st = write_rows(n, err);
+    }
+    if (st != TG_OK) {
+        n->published = before;
+        n->table_failed = true;
+        return st;
     }
     tg_ring_free_rows(&n->ring, n->published.rows_end);
     return TG_OK;
@@ -270,6 +284,10 @@ static tg_status publish_lane(tg_lane *n, bool all, tg_error *err)
     tg_mark mark;
     uint64_t slots = n->published.slots, rows = n->published.rows;
 
+    /* Said when it happened. A shard that is full may be newer than the last commit that
+     * succeeded: recover publishes what is durable. */
+    if (n->table_failed || n->sync_failed)
+        return TG_OK;
     TG_TRY(find_mark(n, &mark, err));
     if (all || mark.slots > slots)
         TG_TRY(publish_rows(n, err));

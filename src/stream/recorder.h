@@ -189,8 +189,9 @@ typedef struct tg_lane {
     uint8_t *tail_frame;
     int64_t tail_ns; /* when the tail was written last */
     struct tg_tail *tail;
-    bool live_late;   /* live, but no direct I/O: published when full */
-    bool sync_failed; /* nothing more of it can be called durable */
+    bool live_late;    /* live, but no direct I/O: published when full */
+    bool sync_failed;  /* nothing more of it can be called durable */
+    bool table_failed; /* the committer's: nothing more of it is published */
     _Atomic uint64_t durable_rows, published_rows, published_slots; /* for those who flush */
     atomic_bool finishing;  /* end_array: all of it is to be published */
     atomic_bool end_wanted; /* the writer shall end the shard */

@@ -49,8 +49,14 @@ static tg_status nothing_to_do(const char *path, tg_recover_result *result, tg_e
     TG_AUTO_PTR(tg_store) store = NULL;
     tg_store_options so = {.size = sizeof so, .mode = TG_STORE_READ};
 
-    TG_TRY(tg_path_is_zip(path) ? tg_store_open_zip(&store, path, &so, err)
-                                : tg_store_open_fs(&store, path, &so, err));
+    tg_status st = tg_path_is_zip(path) ? tg_store_open_zip(&store, path, &so, err)
+                                        : tg_store_open_fs(&store, path, &so, err);
+    if (st == TG_INCOMPLETE)
+        return tg_fail(err, TG_INCOMPLETE,
+                       "'%s' has no directory, and no journal to make one from: no frame of it "
+                       "was durable",
+                       path);
+    TG_TRY(st);
     TG_TRY(count_group(store, "", 4, &result->frames_before, err));
     result->frames_after = result->frames_before;
     return TG_OK;
