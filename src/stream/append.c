@@ -21,12 +21,12 @@ static tg_status find_lane(tg_stream *s, uint32_t array, tg_lane **n, tg_error *
 
 static tg_frame_row row_for(const tg_frame_meta *meta, uint64_t sequence, uint8_t status)
 {
-    bool host = meta != NULL && meta->time_host_ns != 0;
+    int64_t host = meta == NULL ? 0 : meta->time_host_ns;
 
     return (tg_frame_row){.sequence = sequence,
                           .index = TG_NO_INDEX,
                           .time_device = meta == NULL ? TG_NO_TIME : meta->time_device_ns,
-                          .time_host = host ? meta->time_host_ns : tg_clock_utc_ns(),
+                          .time_host = host != 0 ? host : tg_clock_utc_ns(),
                           .status = status};
 }
 

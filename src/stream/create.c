@@ -373,7 +373,7 @@ static tg_status remove_names(tg_store *store, const char *prefix, const name_li
     for (size_t i = 0; i < l->n; i++) {
         char key[4096];
         int len = snprintf(key, sizeof key, "%s%s", prefix, l->names[i]);
-        if (len < 0 || (size_t)len >= sizeof key)
+        if (len < 1 || (size_t)len >= sizeof key)
             return tg_fail(err, TG_INVALID, "'%s%s' is too long", prefix, l->names[i]);
         TG_TRY(key[len - 1] == '/' ? remove_below(store, key, err)
                                    : tg_store_remove(store, key, NULL, err));

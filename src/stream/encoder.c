@@ -32,7 +32,7 @@ static void reduce_frame(tg_lane *n, tools *t, uint32_t slab, uint64_t place)
     const tg_layout *l = &n->layout;
     void *levels[TG_PYRAMID_MAX];
     const uint8_t *frame = t->frame[0];
-    bool in_place[TG_PLANES];
+    bool in_place[TG_PLANES] = {false};
 
     if (tg_plane_is_dense(l, &l->plane[0]))
         frame = plane_data(n, 0, slab) + place * l->plane[0].frame_bytes;
@@ -228,7 +228,7 @@ tg_status tg_encoders_start(tg_stream *s, tg_error *err)
     if (s->n_encoders == 0)
         return TG_OK;
     s->encoders = tg_calloc(s->n_encoders, sizeof *s->encoders);
-    s->encoder_threads = tg_calloc(s->n_encoders, sizeof *s->encoder_threads);
+    s->encoder_threads = tg_calloc(s->n_encoders, sizeof(tg_thread *));
     if (s->encoders == NULL || s->encoder_threads == NULL)
         return tg_fail(err, TG_NO_MEMORY, "no memory for %" PRIu32 " encoders", s->n_encoders);
     for (uint32_t i = 0; i < s->n_encoders; i++)

@@ -125,7 +125,7 @@ static tg_status first_error(tg_stream *s, tg_error *err)
 
 tg_status tg_stream_flush(tg_stream *s, tg_level level, double timeout, tg_error *err)
 {
-    target t[TG_STREAM_ARRAYS];
+    target t[TG_STREAM_ARRAYS] = {0};
     int64_t wait = timeout > 0 && timeout < 9e9 ? (int64_t)(timeout * 1e9) : -1;
     int64_t until = wait < 0 ? -1 : tg_clock_ns() + wait;
     tg_status st = TG_OK;

@@ -262,7 +262,9 @@ tg_status tg_side_clear(const tg_side *side, tg_error *err)
 
     if (dir == NULL)
         return path_failure(side, "list", "", err);
-    for (struct dirent *e; st == TG_OK && (e = readdir(dir)) != NULL;)
+    for (struct dirent *e;
+         st == TG_OK &&
+         (e = readdir(dir)) != NULL;) /* NOLINT(concurrency-mt-unsafe): dir is this call's */
         if (is_ours(e->d_name))
             st = tg_side_remove(side, e->d_name, err);
     (void)closedir(dir); /* only read from */

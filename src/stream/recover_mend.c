@@ -3,6 +3,7 @@
 #include "stream/create.h"
 #include "stream/recover.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -142,6 +143,7 @@ tg_status tg_recover_shards(recovery *r, tg_lane *n, tg_found_lane *f, tg_error 
         for (size_t j = 0; j < f->shards.n; j++)
             if (!s[j].done && (least == NULL || s[j].number < least->number))
                 least = &s[j];
+        assert(least != NULL); /* as many are done as rounds were made */
         least->done = true;
         TG_TRY(mend_shard(r, n, f, least, err));
     }

@@ -275,7 +275,7 @@ static void note_chunk(tg_lane *n, uint32_t i, uint32_t plane, uint32_t tile, ui
         c.crc32 = zip->crc32;
     }
     tg_record_chunk_put(n->records + i * n->plan.chunk_records +
-                            (n->plan.first_chunk[plane] + tile) * TG_RECORD_CHUNK_BYTES,
+                            (size_t)(n->plan.first_chunk[plane] + tile) * TG_RECORD_CHUNK_BYTES,
                         &c);
 }
 
@@ -415,9 +415,9 @@ void tg_sink_enter(tg_lane *n, const tg_layer *layers, uint32_t count)
         for (uint32_t p = 0; p < n->layout.n_planes; p++) {
             tg_shard_file *f = &shard->file[p];
             for (uint32_t t = 0; t < n->layout.plane[p].n_tiles; t++) {
-                tg_record_chunk c =
-                    tg_record_chunk_get(n->records + i * n->plan.chunk_records +
-                                        (n->plan.first_chunk[p] + t) * TG_RECORD_CHUNK_BYTES);
+                tg_record_chunk c = tg_record_chunk_get(n->records + i * n->plan.chunk_records +
+                                                        (size_t)(n->plan.first_chunk[p] + t) *
+                                                            TG_RECORD_CHUNK_BYTES);
                 f->entries[tg_layout_entry(&n->layout, p, number, t)] =
                     (tg_shard_entry){c.offset, c.nbytes};
             }
