@@ -330,6 +330,11 @@ static tg_status remove_outside(tg_array *a, const uint64_t *shape, const tg_can
     return TG_OK;
 }
 
+void tg_array_set_shape(tg_array *a, const uint64_t *shape)
+{
+    memcpy(a->meta->info.shape, shape, a->meta->info.ndim * sizeof shape[0]);
+}
+
 tg_status tg_array_resize(tg_array *a, const uint64_t *shape, const tg_cancel *cancel,
                           tg_error *err)
 {
@@ -341,6 +346,6 @@ tg_status tg_array_resize(tg_array *a, const uint64_t *shape, const tg_cancel *c
     if (shrinks)
         TG_TRY(remove_outside(a, shape, cancel, err));
     TG_TRY(store_meta(a, shape, false, cancel, err));
-    memcpy(info->shape, shape, info->ndim * sizeof shape[0]);
+    tg_array_set_shape(a, shape);
     return tg_consolidated_drop(a->store, a->path, cancel, err);
 }

@@ -231,3 +231,20 @@ tg_status tg_node_erase(tg_store *store, const char *path, const tg_cancel *canc
     memcpy(key + len, "/", 2);
     return erase_below(store, key, cancel, err);
 }
+
+tg_status tg_node_remove(tg_store *store, const char *path, const tg_cancel *cancel,
+                         tg_error *err)
+{
+    char clean[TG_PATH_BYTES];
+    tg_node_kind kind = TG_NODE_GROUP;
+    bool found = false;
+
+    TG_TRY(tg_path_normalise(clean, sizeof clean, path, err));
+    tg_status st = tg_node_probe(store, clean, &found, &kind, cancel, err);
+    if (st == TG_OK && !found)
+        return TG_OK;
+    if (st != TG_OK && st != TG_CORRUPT)
+        return st;
+    TG_TRY(tg_node_erase(store, clean, cancel, err));
+    return tg_consolidated_drop(store, clean, cancel, err);
+}
