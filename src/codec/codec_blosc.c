@@ -306,5 +306,5 @@ tg_status tg_blosc_open(tg_codec **out, const tg_config *config, tg_error *err)
 
 const char *tg_blosc_version(void)
 {
-    return BLOSC_VERSION_STRING;
+    return blosc_get_version_string();
 }

@@ -1,10 +1,9 @@
 /* lib/version.c - what the library says of itself. */
 #include "tidegate/version.h"
 
-#include "codec/codecs.h"
+#include "codec/codec.h"
 
 #include <pthread.h>
-#include <stdio.h>
 
 const char *tg_version(void)
 {
@@ -20,9 +19,7 @@ static char libraries[256];
 
 static void name_libraries(void)
 {
-    (void)snprintf(libraries, sizeof libraries, "zstd %s\nblosc %s\nlz4 %s\nlibdeflate %s\n",
-                   tg_zstd_version(), tg_blosc_version(), tg_lz4_version(),
-                   tg_deflate_version());
+    (void)tg_codec_libraries(libraries, sizeof libraries);
 }
 
 const char *tg_libraries(void)

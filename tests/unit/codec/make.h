@@ -24,9 +24,17 @@ static inline void make_data(uint8_t *p, size_t n, int kind, uint64_t seed)
     for (size_t i = 0; i < n; i++) {
         uint64_t r = kind == 0 ? 0 : next_random(&s);
         uint64_t ramp = 1000 + i / 64 + (r & 7);
-        p[i] = kind == 2   ? (uint8_t)(ramp >> (8 * (i & 1)))
-               : kind == 3 ? (uint8_t)("the tide"[r & 7])
-                           : (uint8_t)r;
+        switch (kind) {
+        case 2:
+            p[i] = (uint8_t)(ramp >> (8 * (i & 1)));
+            break;
+        case 3:
+            p[i] = (uint8_t) "the tide"[r & 7];
+            break;
+        default:
+            p[i] = (uint8_t)r;
+            break;
+        }
     }
 }
 
