@@ -1,6 +1,8 @@
 /* Chains: each step in its place and order, in no more room than asked for. */
 #include "make.h"
 
+#include <pthread.h>
+
 static tg_status open_json(tg_chain **out, const char *codecs, tg_dtype dtype, tg_shape shape,
                            tg_error *err)
 {
@@ -401,6 +403,50 @@ static void chunks_too_large(void)
     CHECK_STATUS(tg_chain_open_text(&c, "none", true, 3, dtypes[0], &s, &err), TG_INVALID);
 }
 
+typedef struct worker {
+    pthread_t thread;
+    const tg_chain *chain;
+    int failed;
+} worker;
+
+static void *work(void *arg)
+{
+    worker *w = arg;
+    uint8_t items[420], enc[2000], back[420];
+    size_t n;
+    TG_AUTO_PTR(tg_chain_context) to = NULL;
+    TG_AUTO_PTR(tg_chain_context) from = NULL;
+
+    w->failed = tg_chain_context_new(w->chain, true, &to, NULL) != TG_OK ||
+                tg_chain_context_new(w->chain, false, &from, NULL) != TG_OK;
+    for (uint64_t i = 0; i < 200 && !w->failed; i++) {
+        make_data(items, sizeof items, (int)(i % KINDS), i);
+        w->failed =
+            tg_chain_encode(w->chain, to, (tg_bytes){items, 420}, enc, sizeof enc, &n, NULL) !=
+                TG_OK ||
+            tg_chain_decode(w->chain, from, (tg_bytes){enc, n}, back, 420, NULL) != TG_OK ||
+            memcmp(items, back, sizeof items) != 0;
+    }
+    return NULL;
+}
+
+/* One chain, a context a thread. */
+static void many_threads(void)
+{
+    TG_AUTO_PTR(tg_chain) c = NULL;
+    worker workers[4] = {0};
+
+    REQUIRE_OK(open_json(&c, rows[18].codecs, dtypes[1], shapes[0], NULL));
+    for (int i = 0; i < 4; i++) {
+        workers[i].chain = c;
+        REQUIRE(pthread_create(&workers[i].thread, NULL, work, &workers[i]) == 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        CHECK(pthread_join(workers[i].thread, NULL) == 0);
+        CHECK(!workers[i].failed);
+    }
+}
+
 static tg_status all_of_it(void)
 {
     uint8_t items[420] = {0}, enc[2000], back[420];
@@ -430,6 +476,7 @@ static const struct test tests[] = {
     {"bools_are_0_or_1",         bools_are_0_or_1        },
     {"v2_order_and_byte_order",  v2_order_and_byte_order },
     {"chunks_too_large",         chunks_too_large        },
+    {"many_threads",             many_threads            },
     {"every_allocation",         every_allocation        },
 };
 
