@@ -483,12 +483,17 @@ tg_status tg_create_group(tg_stream *s, const tg_group *g, tg_error *err)
     return st == TG_EXISTS && s->appends ? TG_OK : st;
 }
 
-tg_status tg_create(tg_stream *s, const tg_stream_options *o, tg_error *err)
+tg_status tg_create_prepare(tg_stream *s, const tg_stream_options *o, tg_error *err)
 {
     TG_TRY(collect_groups(s, o, err));
     for (uint32_t i = 0; i < s->n_lanes; i++)
         for (uint32_t p = 0; p < s->lanes[i].layout.n_planes; p++)
             TG_TRY(tg_make_meta(&s->lanes[i], &o->arrays[i], p, err));
+    return TG_OK;
+}
+
+tg_status tg_create(tg_stream *s, const tg_stream_options *o, tg_error *err)
+{
     if (s->null_sink)
         return TG_OK;
     if (o->mode == TG_STREAM_APPEND)

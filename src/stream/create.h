@@ -7,7 +7,12 @@
 
 /* Open the store as the mode has it: nothing there, emptied, or to go on. */
 TG_MUST_USE tg_status tg_create_store(tg_stream *s, const tg_stream_options *o, tg_error *err);
-/* Groups, arrays of shape 0 and tables (or those that are there), durable on return. */
+/* Make all documents in memory: attributes, OME-NGFF, metadata. Before the store is touched, so
+ * that what cannot be is refused with nothing left behind. */
+TG_MUST_USE tg_status tg_create_prepare(tg_stream *s, const tg_stream_options *o,
+                                        tg_error *err);
+/* Groups, arrays of shape 0 and tables (or those that are there), as prepared; durable on
+ * return. */
 TG_MUST_USE tg_status tg_create(tg_stream *s, const tg_stream_options *o, tg_error *err);
 /* Open what is there, compare it with the options, and go on behind it. */
 TG_MUST_USE tg_status tg_create_append(tg_stream *s, const tg_stream_options *o, tg_error *err);

@@ -208,6 +208,7 @@ tg_status tg_stream_build(tg_stream *s, const tg_stream_options *o, tg_error *er
 static tg_status open_steps(tg_stream *s, const tg_stream_options *o, tg_error *err)
 {
     TG_TRY(tg_stream_build(s, o, err));
+    TG_TRY(tg_create_prepare(s, o, err));
     TG_TRY(open_places(s, o, err));
     TG_TRY(tg_create(s, o, err));
     TG_TRY(warn_of_live(s, err));
