@@ -94,6 +94,7 @@ typedef struct bench_run {
     double seconds;        /* end after so long; 0: never */
     tg_stream_array array; /* layout and flow; size, dtype and extents are filled in */
     uint64_t memory_bytes;
+    bool whole_memory; /* the ring takes all of it, not what the recorder likes */
     uint32_t threads;
     bool null_sink, time_memcpy;
     const tg_cancel *cancel;

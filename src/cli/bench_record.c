@@ -86,6 +86,13 @@ static contender *add_run(const bench *b, scenario *s, const char *name, uint64_
     return k;
 }
 
+/* As --memory does: the whole of it for the ring. */
+static void use_memory(contender *k, uint64_t bytes)
+{
+    k->job.run.memory_bytes = bytes;
+    k->job.run.whole_memory = true;
+}
+
 static uint64_t count(const bench *b, uint64_t frames)
 {
     if (b->o->frames > 0)
@@ -245,8 +252,7 @@ static void frames8m(bench *b)
     (void)add_floor(b, &s, "O_DIRECT, ring of 4", 4, n, FRAME_8M);
     (void)add_floor(b, &s, "O_DIRECT, one block at a time", 1, n, FRAME_8M);
     (void)add_run(b, &s, "tidegate", 2048, 2048, 2, n);
-    add_run(b, &s, "tidegate, --memory 80MiB", 2048, 2048, 2, n)->job.run.memory_bytes =
-        80 * MIB;
+    use_memory(add_run(b, &s, "tidegate, --memory 256MiB", 2048, 2048, 2, n), 256 * MIB);
     run_scenario(b, &s);
 }
 
@@ -262,8 +268,7 @@ static void frames772(bench *b)
     (void)add_floor(b, &s, "O_DIRECT, ring of 4", 4, n, FRAME_772);
     (void)add_floor(b, &s, "O_DIRECT, one block at a time", 1, n, FRAME_772);
     (void)add_run(b, &s, "tidegate", 772, 1032, 1, n);
-    add_run(b, &s, "tidegate, --memory 80MiB", 772, 1032, 1, n)->job.run.memory_bytes =
-        80 * MIB;
+    use_memory(add_run(b, &s, "tidegate, --memory 256MiB", 772, 1032, 1, n), 256 * MIB);
     run_scenario(b, &s);
 }
 
@@ -326,7 +331,7 @@ static void paced(bench *b)
         contender *k = add_run(b, &s, names[i], 2048, 2048, 2, count(b, 1280));
         k->job.run.fps = rate_fps;
         k->job.run.seconds = 10;
-        k->job.run.memory_bytes = budgets[i];
+        use_memory(k, budgets[i]);
         k->job.run.time_memcpy = true;
         k->job.run.array.on_full = TG_FULL_DROP_NEW;
     }
@@ -344,7 +349,7 @@ static void crops(bench *b)
     uint64_t n = count(b, 600000);
     (void)add_floor(b, &s, "O_DIRECT, ring of 4", 4, n, FRAME_CROP);
     (void)add_run(b, &s, "tidegate", 64, 64, 1, n);
-    add_run(b, &s, "tidegate, --memory 80MiB", 64, 64, 1, n)->job.run.memory_bytes = 80 * MIB;
+    use_memory(add_run(b, &s, "tidegate, --memory 256MiB", 64, 64, 1, n), 256 * MIB);
     run_scenario(b, &s);
 }
 
@@ -374,7 +379,7 @@ static void slow_codec(bench *b)
         contender *k = add_run(b, &s, names[i], 2048, 2048, 2, count(b, frames[i]));
         k->job.run.fps = 60;
         k->job.run.kind = BENCH_CAMERA;
-        k->job.run.memory_bytes = 256 * MIB;
+        use_memory(k, 256 * MIB);
         k->job.run.array.codec = "zstd:9";
     }
     run_scenario(b, &s);

@@ -119,6 +119,7 @@ static tg_status record(const bench_run *run, bench_pool *pool, const char *path
                             .path = path,
                             .arrays = &array,
                             .n_arrays = 1,
+                            .memory_bytes = run->whole_memory ? run->memory_bytes : 0,
                             .null_sink = run->null_sink};
     tg_status st = tg_runtime_new(&ro, &rt, &result->err);
     double start = bench_now();

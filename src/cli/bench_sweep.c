@@ -106,6 +106,7 @@ static tg_status take_frame(sweep *s)
     r->dir = o->sink == 1 ? "/dev/shm" : o->dir;
     r->null_sink = o->sink == 2;
     r->memory_bytes = s->c->common->memory;
+    r->whole_memory = s->c->common->memory_given;
     r->cancel = s->c->cancel;
     if (r->dtype.size == 0 || __builtin_mul_overflow(r->height, r->width, &bytes) ||
         __builtin_mul_overflow(bytes, (uint64_t)r->dtype.size, &bytes) ||

@@ -32,10 +32,10 @@ int cli_refused(const cli *c)
     }
 }
 
-tg_status cli_runtime(cli *c, tg_runtime **out)
+tg_status cli_runtime(cli *c, uint64_t memory, tg_runtime **out)
 {
     tg_runtime_options options = {.size = sizeof options,
-                                  .memory_bytes = c->common->memory,
+                                  .memory_bytes = memory,
                                   .threads = (uint32_t)c->common->threads,
                                   .log = cli_progress_log,
                                   .log_user = &c->progress};

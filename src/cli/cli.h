@@ -23,7 +23,7 @@ typedef struct cli_common {
     uint64_t memory;  /* bytes */
     uint64_t threads; /* 0: one per processor */
     int progress;     /* place in "auto|json|none" */
-    bool json, help;
+    bool json, help, memory_given;
 } cli_common;
 
 /* One call of the command. */
@@ -75,8 +75,9 @@ void cli_no_error(cli *c);
  * failure. */
 int cli_refused(const cli *c); /* before any work: 2, but 1 for what is no one's choice */
 
-/* The runtime the common options ask for; its log lines go to standard error. */
-TG_MUST_USE tg_status cli_runtime(cli *c, tg_runtime **out);
+/* A runtime with the threads the common options ask for and a budget of `memory` bytes; its log
+ * lines go to standard error. */
+TG_MUST_USE tg_status cli_runtime(cli *c, uint64_t memory, tg_runtime **out);
 
 /* The most memory this process has had resident (VmHWM), in bytes; 0 where it is not told. */
 uint64_t cli_rss_peak(void);

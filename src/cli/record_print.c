@@ -84,7 +84,7 @@ static void print_json(recording *r)
     json_double(j, "mib_per_s", mib_per_s(report));
     latency_json(j, &report->total);
     json_u64(j, "rss_bytes_peak", cli_rss_peak());
-    json_u64(j, "budget_bytes", report->budget_bytes);
+    json_u64(j, "budget_bytes", r->c->common->memory);
     json_u64(j, "frames", report->total.published);
     shape_json(r, j);
     if (r->n > 1)
@@ -141,13 +141,13 @@ static void print_text(recording *r)
                  time_text(cli_quantile(s->append_ns, 0.5, s->append_ns_max), a, sizeof a),
                  time_text(cli_quantile(s->append_ns, 0.99, s->append_ns_max), b, sizeof b),
                  time_text((double)s->append_ns_max, d, sizeof d));
-    (void)printf(" waited %" PRIu64 " times, longest %s\n", s->stalls,
+    (void)printf(" waited for room %" PRIu64 " times, longest %s\n", s->stalls,
                  time_text((double)s->stall_ns_max, a, sizeof a));
     (void)printf("  queue at most %s of %s; memory at most %s, budget %s\n",
                  cli_bytes_text(s->queue_bytes_peak, a, sizeof a),
                  cli_bytes_text(s->queue_bytes_max, b, sizeof b),
                  cli_bytes_text(cli_rss_peak(), d, sizeof d),
-                 cli_bytes_text(report->budget_bytes, e, sizeof e));
+                 cli_bytes_text(r->c->common->memory, e, sizeof e));
 }
 
 void record_print(recording *r)

@@ -135,7 +135,7 @@ static tg_status clean_beside(cleaner *k, const char *path, const char *side)
     CLI_AUTO(cli_auto_runtime) tg_runtime *rt = NULL;
     tg_recover_result r = {.size = sizeof r};
     tg_error err;
-    status = cli_runtime(k->c, &rt);
+    status = cli_runtime(k->c, k->c->common->memory, &rt);
     if (status != TG_OK)
         return status;
     status = tg_recover(rt, path, &r, &err);

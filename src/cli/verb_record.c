@@ -174,6 +174,16 @@ static tg_status read_documents(recording *r)
     return st;
 }
 
+/* A ring as large as --memory allows where it was given, or where a source cannot wait; else
+ * the recorder takes what it needs to bridge the stalls of a disk, within the default. */
+static uint64_t ring_budget(const recording *r, uint64_t beside)
+{
+    bool whole = r->c->common->memory_given;
+    for (uint32_t i = 0; i < r->n; i++)
+        whole |= !r->source[i].info.can_wait || r->array[i].on_full != TG_FULL_BLOCK;
+    return whole ? r->c->common->memory - beside : 0;
+}
+
 static tg_status open_stream(recording *r)
 {
     uint64_t beside = 0;
@@ -182,7 +192,7 @@ static tg_status open_stream(recording *r)
     if (st == TG_OK)
         st = read_documents(r);
     if (st == TG_OK)
-        st = cli_runtime(r->c, &r->rt);
+        st = cli_runtime(r->c, r->c->common->memory - beside, &r->rt);
     if (st != TG_OK)
         return st;
     tg_stream_options options = {.size = sizeof options,
@@ -200,7 +210,7 @@ static tg_status open_stream(recording *r)
                                                             : TG_DIRECT_AUTO,
                                  .arrays = r->array,
                                  .n_arrays = r->n,
-                                 .memory_bytes = r->c->common->memory - beside,
+                                 .memory_bytes = ring_budget(r, beside),
                                  .progress = cli_progress_report,
                                  .progress_user = &r->c->progress};
     return tg_stream_open(r->rt, &options, &r->stream, &r->c->err);
@@ -319,7 +329,7 @@ static int record(recording *r)
         st = open_source(r, i);
     if (st == TG_OK)
         st = open_stream(r);
-    if (st == TG_CORRUPT && !r->o->append)
+    if (st != TG_OK && c->err.code == TG_CORRUPT && !r->o->append)
         return CLI_USAGE; /* --meta or --plate: there is nothing else that we read */
     if (st != TG_OK)
         return cli_refused(c);

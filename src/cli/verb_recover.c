@@ -9,7 +9,7 @@ static int run(cli *c, void *options)
 {
     (void)options;
     CLI_AUTO(cli_auto_runtime) tg_runtime *rt = NULL;
-    if (cli_runtime(c, &rt) != TG_OK)
+    if (cli_runtime(c, c->common->memory, &rt) != TG_OK)
         return cli_refused(c);
     tg_recover_result r = {.size = sizeof r};
     const char *path = c->operands.item[0];

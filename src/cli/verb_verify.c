@@ -54,7 +54,8 @@ static int run(cli *c, void *options)
     (void)options;
     CLI_AUTO(cli_auto_runtime) tg_runtime *rt = NULL;
     CLI_AUTO(place_close) cli_place place = {0};
-    if (cli_runtime(c, &rt) != TG_OK || place_open(c, c->operands.item[0], &place) != TG_OK)
+    if (cli_runtime(c, c->common->memory, &rt) != TG_OK ||
+        place_open(c, c->operands.item[0], &place) != TG_OK)
         return cli_refused(c);
 
     findings found = {.c = c};

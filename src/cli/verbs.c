@@ -67,10 +67,12 @@ tg_status cli_parse_verb(const cli_verb *verb, int n, const char *const *args, v
     };
     cli_common *common = options;
     memset(options, 0, CLI_OPTIONS_BYTES);
-    common->memory = TG_DEFAULT_MEMORY_BYTES;
     if (verb->defaults != NULL)
         verb->defaults(options);
     tg_status st = cli_parse(tables, 2, n, args, options, operands, err);
+    common->memory_given = common->memory > 0;
+    if (!common->memory_given)
+        common->memory = TG_DEFAULT_MEMORY_BYTES;
     if (st != TG_OK || common->help)
         return st;
     if (common->threads > 1024)
