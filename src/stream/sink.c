@@ -173,6 +173,20 @@ static tg_status say_begun(tg_lane *n, uint64_t number, bool side, tg_error *err
     return tg_record_flush(&n->s->log, err);
 }
 
+/* After a power cut the entry of a file may be there and the record of it not: nothing in such
+ * a file was ever durable, and it gives way. */
+static tg_status make_file(tg_lane *n, uint32_t plane, const char *key, tg_object **out,
+                           tg_error *err)
+{
+    tg_object_options o = {.visible = true, .size_hint = size_hint(&n->layout, plane)};
+    tg_status st = tg_object_begin(n->s->store, key, o, out, NULL, err);
+
+    if (st != TG_EXISTS)
+        return st;
+    TG_TRY(tg_store_remove(n->s->store, key, NULL, err));
+    return tg_object_begin(n->s->store, key, o, out, NULL, err);
+}
+
 static tg_status open_files(tg_lane *n, tg_shard *shard, tg_error *err)
 {
     bool goes_on;
@@ -187,8 +201,7 @@ static tg_status open_files(tg_lane *n, tg_shard *shard, tg_error *err)
             TG_TRY(continue_file(n, shard, p, key, err));
             continue;
         }
-        tg_object_options o = {.visible = true, .size_hint = size_hint(&n->layout, p)};
-        TG_TRY(tg_object_begin(n->s->store, key, o, &shard->file[p].object, NULL, err));
+        TG_TRY(make_file(n, p, key, &shard->file[p].object, err));
         shard->file[p].end = n->layout.live ? TG_BLOCK : 0;
     }
     return TG_OK;

@@ -8,11 +8,14 @@
 #           acknowledged; killed after the cut
 # CHECK     command after the file system is mounted again; exit 0: all is well
 #
+# POWERCUT_SOAK: cycles if TG_SOAK=1 is set. WRITE and CHECK find the cycle in POWERCUT_CYCLE.
 # POWERCUT_MAX_MS: latest moment of the cut (default 300). SEED: replays the moments.
 # Exit 77: cannot be done here (not root, no loop device, no mkfs).
 set -u
 fs=$1 cycles=$2 shutdown=$3 write=$4 check=$5
 seed=${SEED:-1} max=${POWERCUT_MAX_MS:-300}
+
+[ "${TG_SOAK:-}" = 1 ] && cycles=${POWERCUT_SOAK:-$cycles}
 
 skip() { echo "skipped: $1"; exit 77; }
 [ "$(id -u)" = 0 ] || skip "not root"
@@ -40,6 +43,7 @@ fill() { local s=${1//\{mnt\}/$mnt}; echo "${s//\{out\}/$out}"; }
 RANDOM=$seed
 failed=0 cuts=0
 for i in $(seq "$cycles"); do
+    export POWERCUT_CYCLE=$i
     rm -rf "${mnt:?}"/* "${out:?}"/*
     sync -f "$mnt"
     sh -c "exec $(fill "$write")" >"$work/write.out" 2>&1 &

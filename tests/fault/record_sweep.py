@@ -71,15 +71,106 @@ def digest(folder):
     return h.hexdigest()
 
 
-class Run:
-    """One recording in a folder of its own."""
+def progress_of(text):
+    """The whole lines of `--progress json` in it, in order."""
+    return [json.loads(line) for line in text.splitlines(keepends=True)
+            if line.startswith('{"progress":"record"') and line.endswith("\n")]
 
-    def __init__(self, sweep, layout, folder):
-        self.sweep, self.layout, self.folder = sweep, layout, folder
-        self.data = os.path.join(folder, "data")
-        os.mkdir(self.data)
+
+def acknowledged(progress, level):
+    """The most frames said to be 'done' (written) or 'durable'; what was said stays true."""
+    said = [p[level] for p in progress]
+    if said != sorted(said):
+        raise Wrong(f"'{level}' went back: {said}")
+    return max(said, default=0)
+
+
+class Store:
+    """What a recorder leaves in a folder, looked at from outside."""
+
+    def __init__(self, tools, layout, folder):
+        self.tools, self.layout, self.data = tools, layout, folder
         self.is_zip = layout.startswith("zip")
         self.store = os.path.join(self.data, "x.zip" if self.is_zip else "x.zarr")
+
+    def tool(self, *command, ok=(0,)):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60,
+                              stdin=subprocess.DEVNULL)
+        if done.returncode not in ok:
+            raise Wrong(f"{os.path.basename(command[0])} {command[1]}: exit {done.returncode}: "
+                        f"{(done.stdout + done.stderr).strip()[-400:]}")
+        return done
+
+    def frames(self):
+        """How many true frames the store shows; None: there is no array."""
+        done = self.tool(self.tools.checker, self.store, "", "0", ok=(0, 3))
+        if done.returncode == 3:
+            return None
+        shape, rows = map(int, re.match(r"frames (\d+) rows (\d+)", done.stdout).groups())
+        if rows < shape:
+            raise Wrong(f"{shape} frames, {rows} rows")
+        return shape
+
+    def recover(self):
+        return json.loads(self.tool(self.tools.tidegate, "recover", "--json", self.store).stdout)
+
+    def second_reader(self, shape):
+        """zarr-python sees the same shape, and reads to the end of it."""
+        import zarr
+        array = zarr.open_group(self.store, mode="r")["0"]
+        if array.shape[0] != shape:
+            raise Wrong(f"zarr-python sees {array.shape}, not {shape} frames")
+        if shape > 0:
+            array[shape - 1]
+        self.tools.second_reads += 1
+
+    def check_left(self, at_least):
+        """What an end at any moment leaves: before recover, after it, after it again."""
+        before = None
+        if not self.is_zip:
+            before = self.frames()
+            if before is not None and self.tools.second_reader:
+                self.second_reader(before)
+        elif at_least == 0 and not os.path.exists(self.store):
+            return
+        if before is None and at_least == 0 and not os.path.isdir(self.store + ".tidegate"):
+            return  # it had not begun
+        if before is None and at_least == 0 and not self.may_recover():
+            return
+        said = self.recover()
+        after = self.frames()
+        if after is None and at_least > 0:
+            raise Wrong(f"{at_least} frames were acknowledged, recover made no array")
+        after = after or 0
+        if after < max(at_least, before or 0):
+            raise Wrong(f"{at_least} frames were acknowledged, {before} were seen before "
+                        f"recover, {after} after it")
+        if said["frames_after"] != after:
+            raise Wrong(f"recover says {said['frames_after']} frames, there are {after}")
+        tree = digest(self.data)
+        said = self.recover()
+        if said["repaired"] != 0 or digest(self.data) != tree:
+            raise Wrong(f"recover did something the second time: {said}")
+        if self.frames() is not None:
+            self.tool(self.tools.tidegate, "verify", self.store)
+        self.tools.frames_checked += after
+
+    def may_recover(self):
+        """Before the store and its journal exist, recover has nothing to find, and says so."""
+        done = self.tool(self.tools.tidegate, "recover", "--json", self.store, ok=(0, 1, 2))
+        code = "incomplete" if self.is_zip else "not found"  # a ZIP's file is there at once
+        if done.returncode != 0 and json.loads(done.stdout)["error"]["code"] != code:
+            raise Wrong(f"recover: {done.stdout}")
+        return done.returncode == 0
+
+
+class Run(Store):
+    """One recording with a fault, in a folder of its own."""
+
+    def __init__(self, sweep, layout, folder):
+        super().__init__(sweep, layout, os.path.join(folder, "data"))
+        os.mkdir(self.data)
+        self.sweep, self.folder = sweep, folder
         self.status = self.struck = None
         self.total = 0
         self.stdout = self.stderr = ""
@@ -112,98 +203,29 @@ class Run:
             reports = [json.loads(line) for line in f if line.startswith("{")]
         self.struck = next((r["struck"] for r in reports if r["struck"]), None)
         self.total = max(r["total"] for r in reports)
-        self.progress = []
-        for line in self.stderr.splitlines(keepends=True):
-            if line.startswith('{"progress":"record"') and line.endswith("\n"):
-                self.progress.append(json.loads(line))
+        self.progress = progress_of(self.stderr)
 
     def acknowledged(self, level):
-        """The most frames said to be 'done' (written) or 'durable' before the end."""
-        said = [p[level] for p in self.progress]
-        if said != sorted(said):
-            raise Wrong(f"'{level}' went back: {said}")
-        return max(said, default=0)
-
-    def tool(self, *command, ok=(0,)):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60,
-                              stdin=subprocess.DEVNULL)
-        if done.returncode not in ok:
-            raise Wrong(f"{os.path.basename(command[0])} {command[1]}: exit {done.returncode}: "
-                        f"{(done.stdout + done.stderr).strip()[-400:]}")
-        return done
-
-    def frames(self):
-        """How many true frames the store shows; None: there is no array."""
-        done = self.tool(self.sweep.checker, self.store, "", "0", ok=(0, 3))
-        if done.returncode == 3:
-            return None
-        shape, rows = map(int, re.match(r"frames (\d+) rows (\d+)", done.stdout).groups())
-        if rows < shape:
-            raise Wrong(f"{shape} frames, {rows} rows")
-        return shape
-
-    def recover(self):
-        return json.loads(self.tool(self.sweep.tidegate, "recover", "--json", self.store).stdout)
-
-    def second_reader(self, shape):
-        """zarr-python sees the same shape, and reads to the end of it."""
-        import zarr
-        array = zarr.open_group(self.store, mode="r")["0"]
-        if array.shape[0] != shape:
-            raise Wrong(f"zarr-python sees {array.shape}, not {shape} frames")
-        if shape > 0:
-            array[shape - 1]
-        self.sweep.second_reads += 1
-
-    def check_left(self, at_least):
-        """What an end at any moment leaves: before recover, after it, after it again."""
-        before = None
-        if not self.is_zip:
-            before = self.frames()
-            if before is not None and self.sweep.args.second_reader:
-                self.second_reader(before)
-        elif at_least == 0 and not os.path.exists(self.store):
-            return
-        if before is None and at_least == 0 and not os.path.isdir(self.store + ".tidegate"):
-            return  # it had not begun
-        if before is None and at_least == 0 and not self.may_recover():
-            return
-        said = self.recover()
-        after = self.frames()
-        if after is None and at_least > 0:
-            raise Wrong(f"{at_least} frames were acknowledged, recover made no array")
-        after = after or 0
-        if after < max(at_least, before or 0):
-            raise Wrong(f"{at_least} frames were acknowledged, {before} were seen before "
-                        f"recover, {after} after it")
-        if said["frames_after"] != after:
-            raise Wrong(f"recover says {said['frames_after']} frames, there are {after}")
-        tree = digest(self.data)
-        said = self.recover()
-        if said["repaired"] != 0 or digest(self.data) != tree:
-            raise Wrong(f"recover did something the second time: {said}")
-        if self.frames() is not None:
-            self.tool(self.sweep.tidegate, "verify", self.store)
-        self.sweep.frames_checked += after
-
-    def may_recover(self):
-        """Before the store and its journal exist, recover has nothing to find, and says so."""
-        done = self.tool(self.sweep.tidegate, "recover", "--json", self.store, ok=(0, 1, 2))
-        code = "incomplete" if self.is_zip else "not found"  # a ZIP's file is there at once
-        if done.returncode != 0 and json.loads(done.stdout)["error"]["code"] != code:
-            raise Wrong(f"recover: {done.stdout}")
-        return done.returncode == 0
+        return acknowledged(self.progress, level)
 
 
-class Sweep:
-    def __init__(self, args):
-        self.args = args
-        build = os.path.abspath(args.build)
+class Tools:
+    """The programs of a build, and what was looked at with them."""
+
+    def __init__(self, build, second_reader=False):
+        build = os.path.abspath(build)
         self.tidegate = os.path.join(build, "tidegate")
         self.shim = os.path.join(build, "tests/fault/libtg_shim.so")
         self.checker = os.path.join(build, "tests/fault/check_recording")
-        self.struck, self.by_layout, self.answers, self.failures = {}, {}, {}, []
+        self.second_reader = second_reader
         self.second_reads = self.frames_checked = 0
+
+
+class Sweep(Tools):
+    def __init__(self, args):
+        super().__init__(args.build, args.second_reader)
+        self.args = args
+        self.struck, self.by_layout, self.answers, self.failures = {}, {}, {}, []
 
     # --- one point of each mode ----------------------------------------------------------
 
