@@ -64,7 +64,9 @@ static tg_status remove_journals(const stage *s, tg_error *err)
 
 static tg_status open_out(stage *s, tg_error *err)
 {
-    tg_store_options options = {.size = sizeof options, .mode = TG_STORE_OPEN_OR_CREATE};
+    /* results are synced together, and the manifest behind them */
+    tg_store_options options = {
+        .size = sizeof options, .mode = TG_STORE_OPEN_OR_CREATE, .no_sync = true};
     uint64_t size;
 
     TG_TRY(tg_store_open_fs(&s->out, s->j->o.out, &options, err));
@@ -245,8 +247,10 @@ static tg_status write_whole(stage *s, const tg_results *results, const tg_ranki
     if (j->o.images != TG_IMAGES_NONE)
         TG_TRY(tg_write_images(j, ranking, s->out, &s->result->images, s->cancel, err));
     s->result->image_seconds = tg_job_seconds(start);
-    return tg_write_manifest(j, results, ranking, s->result->rows, s->result->images, s->out,
-                             err);
+    TG_TRY(tg_store_sync(s->out, s->cancel, err));
+    TG_TRY(tg_write_manifest(j, results, ranking, s->result->rows, s->result->images, s->out,
+                             err));
+    return tg_store_sync(s->out, s->cancel, err);
 }
 
 static tg_status finish(stage *s, tg_error *err)

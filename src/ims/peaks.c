@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "ims/peak_store.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,7 +25,7 @@ struct tg_peaks {
     tg_store *store;
     char *prefix;
     tg_budget *budget;
-    uint64_t reserved;
+    uint64_t reserved, slot_bytes;
     tg_peaks_info info;
     double *bounds; /* first and last m/z of each segment */
     uint32_t *positions;
@@ -214,17 +215,31 @@ static void stop_thread(tg_peaks *p)
         tg_cond_broadcast(&p->changed);
     }
     tg_thread_join(p->thread);
+    p->thread = NULL;
+    p->closing = false;
+}
+
+void tg_peaks_uncache(tg_peaks *p)
+{
+    stop_thread(p);
+    for (uint32_t k = 0; k < p->n_slots; k++)
+        for (int c = 0; c < TG_N_COLUMNS; c++)
+            tg_free(p->slots[k].columns[c]);
+    tg_free(p->slots);
+    p->slots = NULL;
+    p->n_slots = 0;
+    for (uint64_t k = 0; p->slot_of != NULL && k < p->info.n_segments; k++)
+        p->slot_of[k] = NO_SEGMENT;
+    if (p->budget != NULL)
+        tg_budget_release(p->budget, p->slot_bytes);
+    p->slot_bytes = 0;
 }
 
 void tg_peaks_free(tg_peaks *p)
 {
     if (p == NULL)
         return;
-    stop_thread(p);
-    for (uint32_t k = 0; k < p->n_slots; k++)
-        for (int c = 0; c < TG_N_COLUMNS; c++)
-            tg_free(p->slots[k].columns[c]);
-    tg_free(p->slots);
+    tg_peaks_uncache(p);
     tg_free(p->slot_of);
     tg_free(p->bounds);
     tg_free(p->positions);
@@ -372,9 +387,10 @@ static tg_status make_slots(tg_peaks *p, uint32_t n, tg_error *err)
 tg_status tg_peaks_cache(tg_peaks *p, uint32_t n_slots, bool prefetch, tg_error *err)
 {
     uint64_t bytes = n_slots * tg_peaks_slot_bytes(p);
+    assert(p->n_slots == 0);
     if (p->budget != NULL) {
         TG_TRY(tg_budget_reserve(p->budget, bytes, "segments of the peak store", err));
-        p->reserved += bytes;
+        p->slot_bytes = bytes;
     }
     TG_TRY(make_slots(p, n_slots, err));
     if (!prefetch)

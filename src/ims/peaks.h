@@ -62,10 +62,12 @@ void tg_peaks_free(tg_peaks *p);
 TG_DEFINE_AUTO_PTR(tg_peaks, tg_peaks_free)
 const tg_peaks_info *tg_peaks_get_info(const tg_peaks *p);
 
-/* Take n_slots slots for segments from the budget, once, before the first pin. prefetch: a
- * thread loads the segment behind the one that was loaded last. */
+/* Take n_slots slots for segments from the budget, before the first pin. prefetch: a thread
+ * loads the segment behind the one that was loaded last. */
 TG_MUST_USE tg_status tg_peaks_cache(tg_peaks *p, uint32_t n_slots, bool prefetch,
                                      tg_error *err);
+/* Give the slots back; nothing is pinned. */
+void tg_peaks_uncache(tg_peaks *p);
 uint64_t tg_peaks_slot_bytes(const tg_peaks *p);
 
 typedef struct tg_peak_view {

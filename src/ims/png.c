@@ -100,25 +100,31 @@ static tg_status spng_failure(int rc, tg_error *err)
                    spng_strerror(rc));
 }
 
-static int set_text(spng_ctx *ctx, const tg_png_text *t)
-{
-    char min[32], max[32], peak[16], ion[160];
-    struct spng_text chunks[4];
-    static const char *const keys[4] = {"ims:min", "ims:max", "ims:ion", "ims:peak"};
-    char *const values[4] = {min, max, ion, peak};
+#define N_TEXTS 4
 
-    tg_format_double(min, sizeof min, (double)t->min);
-    tg_format_double(max, sizeof max, (double)t->max);
-    (void)snprintf(ion, sizeof ion, "%s", t->ion == NULL ? "" : t->ion);
-    (void)snprintf(peak, sizeof peak, "%d", t->peak);
-    memset(chunks, 0, sizeof chunks);
-    for (int i = 0; i < 4; i++) {
-        (void)snprintf(chunks[i].keyword, sizeof chunks[i].keyword, "%s", keys[i]);
-        chunks[i].type = SPNG_TEXT;
-        chunks[i].text = values[i];
-        chunks[i].length = strlen(values[i]);
+/* The library keeps pointers: the words must live until the image is encoded. */
+typedef struct words {
+    char min[32], max[32], peak[16], ion[160];
+    struct spng_text chunks[N_TEXTS];
+} words;
+
+static int set_text(spng_ctx *ctx, const tg_png_text *t, words *w)
+{
+    static const char *const keys[N_TEXTS] = {"ims:min", "ims:max", "ims:ion", "ims:peak"};
+    char *const values[N_TEXTS] = {w->min, w->max, w->ion, w->peak};
+
+    memset(w, 0, sizeof *w);
+    tg_format_double(w->min, sizeof w->min, (double)t->min);
+    tg_format_double(w->max, sizeof w->max, (double)t->max);
+    (void)snprintf(w->ion, sizeof w->ion, "%s", t->ion == NULL ? "" : t->ion);
+    (void)snprintf(w->peak, sizeof w->peak, "%d", t->peak);
+    for (int i = 0; i < N_TEXTS; i++) {
+        (void)snprintf(w->chunks[i].keyword, sizeof w->chunks[i].keyword, "%s", keys[i]);
+        w->chunks[i].type = SPNG_TEXT;
+        w->chunks[i].text = values[i];
+        w->chunks[i].length = strlen(values[i]);
     }
-    return spng_set_text(ctx, chunks, t->peak < 0 ? 2 : 4);
+    return spng_set_text(ctx, w->chunks, t->peak < 0 ? 2 : N_TEXTS);
 }
 
 static tg_status encode(spng_ctx *ctx, const uint16_t *frame, uint32_t width, uint32_t height,
@@ -128,6 +134,7 @@ static tg_status encode(spng_ctx *ctx, const uint16_t *frame, uint32_t width, ui
                              .height = height,
                              .bit_depth = 16,
                              .color_type = SPNG_COLOR_TYPE_GRAYSCALE_ALPHA};
+    words w;
     size_t n;
     int rc = spng_set_option(ctx, SPNG_ENCODE_TO_BUFFER, 1);
     if (rc == 0)
@@ -135,7 +142,7 @@ static tg_status encode(spng_ctx *ctx, const uint16_t *frame, uint32_t width, ui
     if (rc == 0)
         rc = spng_set_ihdr(ctx, &head);
     if (rc == 0)
-        rc = set_text(ctx, text);
+        rc = set_text(ctx, text, &w);
     if (rc == 0)
         rc = spng_encode_image(ctx, frame, (size_t)width * height * 4, SPNG_FMT_PNG,
                                SPNG_ENCODE_FINALIZE);

@@ -333,6 +333,7 @@ tg_status tg_sweep_run(const tg_ion_space *s, tg_peaks *peaks, const tg_unit_pla
         st = tg_journal_sync(journal, err);
     tg_reporter_free(w.reporter);
     free_units(&w);
+    tg_peaks_uncache(peaks);
     tg_mutex_destroy(&w.lock);
     tg_budget_release(budget, own);
     if (late != NULL)

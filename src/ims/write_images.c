@@ -266,8 +266,7 @@ static tg_status show_all(gallery *g, const tg_ranking *ranking, uint32_t n_arti
     TG_TRY(make_stack(g, err));
     TG_TRY(make_artists(g, n_artists, err));
     TG_TRY(tg_reporter_new(&g->reporter, tg_job_relay, g->j, "images", g->n_ions, err));
-    TG_TRY(tg_pool_each(tg_runtime_pool(g->j->rt), n_artists, show_some, g, g->cancel, err));
-    return tg_store_sync(g->out, g->cancel, err);
+    return tg_pool_each(tg_runtime_pool(g->j->rt), n_artists, show_some, g, g->cancel, err);
 }
 
 static tg_status write_tic(tg_job *j, tg_store *out, const tg_cancel *cancel, tg_error *err)
@@ -330,6 +329,7 @@ tg_status tg_write_images(tg_job *j, const tg_ranking *ranking, tg_store *out,
         st = tg_peaks_cache(j->peaks, slots, false, err);
     if (st == TG_OK && n > 0)
         st = show_all(&g, ranking, n_artists, err);
+    tg_peaks_uncache(j->peaks);
     *n_images = atomic_load(&g.n_images);
     tg_reporter_free(g.reporter);
     for (uint32_t i = 0; i < g.n_artists; i++) {

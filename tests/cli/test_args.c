@@ -177,7 +177,7 @@ static void every_verb_has_a_whole_table(void)
         }
     }
     test_row = "";
-    CHECK_U64(n, 8);
+    CHECK_U64(n, 9);
     CHECK(sizeof(record_options) <= CLI_OPTIONS_BYTES);
 }
 

@@ -1,0 +1,305 @@
+/* cli/verb_annotate.c - annotate: ions of molecule databases in an imaging mass spectrometry
+ * data set. */
+#include "annotate.h"
+#include "tidegate/text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define AT(member) offsetof(annotate_options, member)
+
+static const cli_option options_table[] = {
+    {"db",              CLI_LIST,     AT(db),              "FILE",
+     "molecule database, CSV or TSV with a column formula (id, name); repeatable"                                                    },
+    {"strict-db",       CLI_FLAG,     AT(strict_db),       NULL,
+     "METASPACE's rules for databases: any broken row refuses the file"                                                              },
+    {"adducts",         CLI_TEXT,     AT(adducts),         "+H,+Na,+K",
+     "target adducts (+H,+Na,+K; negative: -H,+Cl)"                                                                                  },
+    {"losses",          CLI_TEXT,     AT(losses),          "-H2O,...",            "neutral losses, beside none"                      },
+    {"mods",            CLI_TEXT,     AT(mods),            "-H+C,...",            "chemical modifications, beside none"              },
+    {"polarity",        CLI_TEXT,     AT(polarity),        "+|-",                 "of the ions (as the data say)"                    },
+    {"mode",            CLI_CHOICE,   AT(mode),            "v3|v1",               "METASPACE's procedure (v3)"                       },
+    {"fixed",           CLI_FLAG,     AT(fixed),           NULL,
+     "the procedure with its defects mended; the manifest lists the deviations"                                                      },
+    {"instrument",      CLI_CHOICE,   AT(instrument),      "orbitrap|tof|fticr",
+     "how the width of a peak depends on m/z (orbitrap)"                                                                             },
+    {"sigma",           CLI_NUMBER,   AT(sigma),           "U",                   "of a peak at m/z 200, in u (.001238)"             },
+    {"resolving-power", CLI_TEXT,     AT(resolving_power), "R@MZ",
+     "instead of --sigma: 140000@200"                                                                                                },
+    {"ppm",             CLI_NUMBER,   AT(ppm),             "N",                   "half width of a window (3)"                       },
+    {"decoys",          CLI_COUNT,    AT(decoys),          "N",                   "decoys of each target (20)"                       },
+    {"seed",            CLI_NATURAL,  AT(seed),            "N",                   "of the draw of decoys (42)"                       },
+    {"fdr",             CLI_NUMBER,   AT(fdr),             "F",
+     "false discovery rate up to which rows and images are written (0.5)"                                                            },
+    {"images",          CLI_CHOICE,   AT(images),          "fdr|all|none",
+     "of ions up to --fdr, of all targets with a score, or none (fdr)"                                                               },
+    {"scores",          CLI_FLAG,     AT(scores),          NULL,
+     "write scores.csv, too: every ion with a score, decoys included"                                                                },
+    {"segment",         CLI_SIZE,     AT(segment),         "SIZE",                "sorted peaks per object and read (4MiB)"          },
+    {"deadline",        CLI_DURATION, AT(deadline),        "T",
+     "begin no work after it, write what is done, exit 3"                                                                            },
+    {"part",            CLI_TEXT,     AT(part),            "i/n",
+     "score the i-th of n parts, from 0; the last to end merges"                                                                     },
+    {"merge",           CLI_FLAG,     AT(merge),           NULL,                  "with --part 0/n: only merge the parts"            },
+    {"resume",          CLI_FLAG,     AT(resume),          NULL,                  "go on where a run was stopped"                    },
+    {"overwrite",       CLI_FLAG,     AT(overwrite),       NULL,                  "replace an annotation in OUT"                     },
+    {"strict",          CLI_FLAG,     AT(strict),          NULL,                  "refuse arrays whose lengths do not fit each other"},
+    {"lenient",         CLI_FLAG,     AT(lenient),         NULL,
+     "leave out broken spectra, use a cut file as far as it goes (exit 3)"                                                           },
+    {"duplicates",      CLI_CHOICE,   AT(duplicates),      "sum|error",           "two spectra on one pixel (sum)"                   },
+    {"grid-from",       CLI_CHOICE,   AT(grid_from),       "position|3DPosition",
+     "what pixels are told by (position)"                                                                                            },
+};
+
+/* --- Words ------------------------------------------------------------------------------ */
+
+/* "+H,+Na" into list, whose items point into room. */
+static tg_status split(const char *name, const char *text, char room[ANNOTATE_WORDS],
+                       cli_list *list, tg_error *err)
+{
+    list->n = 0;
+    if (text == NULL)
+        return TG_OK;
+    if (strlen(text) >= ANNOTATE_WORDS)
+        return cli_fail(err, TG_INVALID, "--%s: longer than %d characters", name,
+                        ANNOTATE_WORDS - 1);
+    (void)snprintf(room, ANNOTATE_WORDS, "%s", text);
+    for (char *p = room;;) {
+        size_t n = strcspn(p, ",");
+        bool last = p[n] == '\0';
+        p[n] = '\0';
+        if (n == 0)
+            return cli_fail(err, TG_INVALID, "--%s '%.100s': an empty part", name, text);
+        if (list->n == CLI_MAX_REPEATS)
+            return cli_fail(err, TG_INVALID, "--%s: more than %d", name, CLI_MAX_REPEATS);
+        list->item[list->n++] = p;
+        if (last)
+            return TG_OK;
+        p += n + 1;
+    }
+}
+
+static tg_status parse_power(const char *text, double *power, double *mz, tg_error *err)
+{
+    char room[64];
+    const char *at = strchr(text, '@');
+    if (at == NULL || at == text || at[1] == '\0' || (size_t)(at - text) >= sizeof room)
+        return cli_fail(err, TG_INVALID,
+                        "--resolving-power '%.60s': want R@MZ, such as 140000@200", text);
+    (void)snprintf(room, sizeof room, "%.*s", (int)(at - text), text);
+    tg_status st = tg_parse_double(room, power, err);
+    if (st == TG_OK)
+        st = tg_parse_double(at + 1, mz, err);
+    if (st != TG_OK)
+        cli_prefix(err, "--resolving-power");
+    return st;
+}
+
+static tg_status parse_part(const char *text, uint32_t *part, uint32_t *n, tg_error *err)
+{
+    char room[32];
+    uint64_t a, b;
+    const char *slash = strchr(text, '/');
+    if (slash == NULL || (size_t)(slash - text) >= sizeof room)
+        return cli_fail(err, TG_INVALID, "--part '%.60s': want i/n, such as 0/4", text);
+    (void)snprintf(room, sizeof room, "%.*s", (int)(slash - text), text);
+    if (tg_parse_u64(room, &a, err) != TG_OK || tg_parse_u64(slash + 1, &b, err) != TG_OK ||
+        b == 0 || b > 100000 || a >= b)
+        return cli_fail(err, TG_INVALID, "--part '%.60s': want i/n with i from 0 to n - 1",
+                        text);
+    *part = (uint32_t)a;
+    *n = (uint32_t)b;
+    return TG_OK;
+}
+
+static tg_status parse_polarity(const char *text, int *polarity, tg_error *err)
+{
+    static const char *const plus[] = {"+", "positive"}, *const minus[] = {"-", "negative"};
+    for (int i = 0; i < 2; i++) {
+        if (strcmp(text, plus[i]) == 0)
+            *polarity = 1;
+        if (strcmp(text, minus[i]) == 0)
+            *polarity = -1;
+    }
+    return *polarity != 0 ? TG_OK
+                          : cli_fail(err, TG_INVALID, "--polarity '%.40s': want + or -", text);
+}
+
+tg_status annotate_request(cli *c, annotate_options *o, tg_annotate_options *out)
+{
+    static const tg_annotate_instrument instruments[] = {
+        TG_INSTRUMENT_ORBITRAP, TG_INSTRUMENT_TOF, TG_INSTRUMENT_FTICR};
+    tg_error *err = &c->err;
+    tg_annotate_options a = {.size = sizeof a,
+                             .data = c->operands.item[0],
+                             .out = c->operands.item[1],
+                             .databases = o->db.item,
+                             .n_databases = o->db.n,
+                             .strict_db = o->strict_db,
+                             .version = o->mode == 0 ? 3 : 1,
+                             .fixed = o->fixed,
+                             .instrument = instruments[o->instrument],
+                             .sigma = o->sigma,
+                             .ppm = o->ppm,
+                             .decoys = (uint32_t)(o->decoys > 80 ? 80 : o->decoys),
+                             .has_seed = true,
+                             .seed = (uint32_t)o->seed,
+                             .fdr = o->fdr,
+                             .images = (tg_annotate_images)o->images,
+                             .scores = o->scores,
+                             .segment_bytes = o->segment,
+                             .deadline_seconds = o->deadline,
+                             .merge = o->merge,
+                             .resume = o->resume,
+                             .overwrite = o->overwrite,
+                             .progress = cli_progress_report,
+                             .progress_user = &c->progress};
+    a.reading.size = sizeof a.reading;
+    a.reading.strict = o->lenient  ? TG_IMS_FORGIVING
+                       : o->strict ? TG_IMS_ALL_RULES
+                                   : TG_IMS_AS_USUAL;
+    a.reading.duplicates_fail = o->duplicates == 1;
+    a.reading.grid_from_3d = o->grid_from == 1;
+    if (o->seed > UINT32_MAX)
+        return cli_fail(err, TG_INVALID, "--seed: at most %" PRIu32, UINT32_MAX);
+    if (o->db.n == 0)
+        return cli_fail(err, TG_INVALID, "--db FILE is missing: which molecules?");
+    if (o->lenient && o->strict)
+        return cli_fail(err, TG_INVALID, "--strict or --lenient, not both");
+    if (o->sigma > 0 && o->resolving_power != NULL)
+        return cli_fail(err, TG_INVALID, "--sigma or --resolving-power, not both");
+    tg_status st = split("adducts", o->adducts, o->adduct_room, &o->adduct_list, err);
+    if (st == TG_OK)
+        st = split("losses", o->losses, o->loss_room, &o->loss_list, err);
+    if (st == TG_OK)
+        st = split("mods", o->mods, o->mod_room, &o->mod_list, err);
+    if (st == TG_OK && o->resolving_power != NULL)
+        st = parse_power(o->resolving_power, &a.resolving_power, &a.power_mz, err);
+    if (st == TG_OK && o->part != NULL)
+        st = parse_part(o->part, &a.part, &a.n_parts, err);
+    if (st == TG_OK && o->polarity != NULL)
+        st = parse_polarity(o->polarity, &a.polarity, err);
+    a.adducts = o->adduct_list.item;
+    a.n_adducts = o->adduct_list.n;
+    a.losses = o->loss_list.item;
+    a.n_losses = o->loss_list.n;
+    a.mods = o->mod_list.item;
+    a.n_mods = o->mod_list.n;
+    *out = a;
+    return st;
+}
+
+/* --- What came of it ------------------------------------------------------------------------
+ */
+
+static void annotated_json(json_out *j, const char *key, const uint64_t n[4])
+{
+    static const char *const names[4] = {"fdr05", "fdr10", "fdr20", "fdr50"};
+    json_open(j, key);
+    for (int i = 0; i < 4; i++)
+        json_u64(j, names[i], n[i]);
+    json_close(j);
+}
+
+static void result_json(cli *c, const tg_annotate_result *r)
+{
+    json_out *j = &c->json;
+    json_u64(j, "spectra", r->spectra);
+    json_u64(j, "pixels", r->pixels);
+    json_u64(j, "peaks", r->peaks);
+    json_u64(j, "formulas", r->formulas);
+    json_u64(j, "ions", r->ions);
+    annotated_json(j, "annotated", r->annotated);
+    json_open_list(j, "databases");
+    for (uint32_t d = 0; d < r->n_databases; d++) {
+        json_open(j, NULL);
+        json_text(j, "name", r->database_name[d]);
+        annotated_json(j, "annotated", r->database_annotated[d]);
+        json_close(j);
+    }
+    json_close_list(j);
+    json_u64(j, "rows", r->rows);
+    json_u64(j, "images", r->images);
+    json_u64(j, "segments", r->segments);
+    json_u64(j, "requests", r->requests);
+    json_u64(j, "spilled_bytes", r->spilled_bytes);
+    json_bool(j, "sorted_before", r->sorted_before);
+    json_double(j, "fraction_done", r->fraction_done);
+    json_bool(j, "whole", r->whole);
+    json_double(j, "sort_seconds", r->sort_seconds);
+    json_double(j, "score_seconds", r->score_seconds);
+    json_double(j, "rank_seconds", r->rank_seconds);
+    json_double(j, "image_seconds", r->image_seconds);
+    json_double(j, "seconds", r->seconds);
+    json_u64(j, "rss_bytes_peak", cli_rss_peak());
+}
+
+static void result_text(const cli *c, const tg_annotate_result *r)
+{
+    if (c->common->json)
+        return;
+    (void)printf("%" PRIu64 " spectra, %" PRIu64 " peaks; %" PRIu64 " formulas, %" PRIu64
+                 " ions\n",
+                 r->spectra, r->peaks, r->formulas, r->ions);
+    if (!r->whole) {
+        (void)printf("%.0f %% done; --resume goes on\n", 100 * r->fraction_done);
+        return;
+    }
+    for (uint32_t d = 0; d < r->n_databases; d++) {
+        const uint64_t *n = r->database_annotated[d];
+        (void)printf("%s: %" PRIu64 " at FDR 5 %%, %" PRIu64 " at 10 %%, %" PRIu64
+                     " at 20 %%, %" PRIu64 " at 50 %%\n",
+                     r->database_name[d], n[0], n[1], n[2], n[3]);
+    }
+    (void)printf("%" PRIu64 " annotations and %" PRIu64 " images in %s, %.1f s\n", r->rows,
+                 r->images, c->operands.item[1], r->seconds);
+}
+
+static int exit_of(cli *c, tg_status st, const tg_annotate_result *r)
+{
+    if (st == TG_CANCELLED || st == TG_BUSY)
+        return CLI_TRY_AGAIN;
+    if (st != TG_OK)
+        return r->spectra == 0 ? cli_refused(c) : CLI_FAILED;
+    cli_no_error(c);
+    return r->late || r->cut_data ? CLI_INCOMPLETE : CLI_DONE;
+}
+
+static int run(cli *c, void *options)
+{
+    CLI_AUTO(cli_auto_runtime) tg_runtime *rt = NULL;
+    tg_annotate_options request;
+    tg_annotate_result r = {.size = sizeof r};
+
+    if (annotate_request(c, options, &request) != TG_OK ||
+        cli_runtime(c, c->common->memory, &rt) != TG_OK)
+        return CLI_USAGE;
+    tg_status st = tg_annotate(rt, &request, &r, c->cancel, &c->err);
+    cli_progress_end(&c->progress);
+    result_json(c, &r);
+    if (st == TG_OK)
+        result_text(c, &r);
+    return exit_of(c, st, &r);
+}
+
+static void defaults(void *options)
+{
+    annotate_options *o = options;
+    o->seed = 42;
+}
+
+const cli_verb cli_annotate = {
+    .name = "annotate",
+    .operands = "DATA.imzML OUT",
+    .least = 2,
+    .most = 2,
+    .summary = "annotate an imaging mass spectrometry data set",
+    .example = "  tidegate annotate brain.imzML brain.annotated --db hmdb.csv \\\n"
+               "    --adducts +H,+Na,+K --resolving-power 140000@200\n",
+    .options = options_table,
+    .n_options = sizeof options_table / sizeof options_table[0],
+    .defaults = defaults,
+    .run = run,
+};
