@@ -133,6 +133,7 @@ tg_status tg_array_meta_write(const tg_array_meta *m, const uint64_t *shape,
     /* A bare NaN that was there may stay; one that is new may not come in. */
     const tg_json_options options = {.allow_nan = m->has_nan};
     TG_AUTO_PTR(tg_json) copy = NULL;
+    TG_AUTO(tg_str) text = NULL;
     TG_AUTO(tg_str) attrs_text = NULL;
 
     TG_TRY(tg_json_copy(&copy, m->doc, err));
@@ -146,7 +147,8 @@ tg_status tg_array_meta_write(const tg_array_meta *m, const uint64_t *shape,
         TG_TRY(write_v2_attributes(attributes != NULL ? attributes : m->attributes, options,
                                    &attrs_text, err));
     }
-    TG_TRY(tg_json_write(copy, true, options, doc, err));
+    TG_TRY(tg_json_write(copy, true, options, &text, err));
+    *doc = tg_steal(text);
     *attrs_doc = tg_steal(attrs_text);
     return TG_OK;
 }
@@ -172,16 +174,19 @@ tg_status tg_group_documents(int zarr_format, const tg_json *attributes, char **
                              char **attrs_doc, tg_error *err)
 {
     TG_AUTO(tg_str) text = NULL;
+    TG_AUTO(tg_str) attrs_text = NULL;
 
-    *attrs_doc = NULL;
-    if (zarr_format == 3)
-        return group_v3(attributes, doc, err);
-    if (zarr_format != 2)
+    if (zarr_format == 3) {
+        TG_TRY(group_v3(attributes, &text, err));
+    } else if (zarr_format == 2) {
+        text = tg_strdup("{\n  \"zarr_format\": 2\n}");
+        if (text == NULL)
+            return tg_fail(err, TG_NO_MEMORY, "group metadata");
+        TG_TRY(write_v2_attributes(attributes, (tg_json_options){0}, &attrs_text, err));
+    } else {
         return tg_fail(err, TG_INVALID, "zarr format %d, want 2 or 3", zarr_format);
-    text = tg_strdup("{\n  \"zarr_format\": 2\n}");
-    if (text == NULL)
-        return tg_fail(err, TG_NO_MEMORY, "group metadata");
-    TG_TRY(write_v2_attributes(attributes, (tg_json_options){0}, attrs_doc, err));
+    }
     *doc = tg_steal(text);
+    *attrs_doc = tg_steal(attrs_text);
     return TG_OK;
 }
