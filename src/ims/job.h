@@ -50,7 +50,7 @@ TG_MUST_USE tg_status tg_job_peaks(tg_job *j, tg_error *err);
 TG_MUST_USE tg_status tg_job_ions(tg_job *j, tg_error *err);
 
 /* For progress callbacks of the stages. */
-void tg_job_relay(void *job, const tg_progress *p);
+void tg_job_relay(void *user, const tg_progress *p);
 
 double tg_job_seconds(int64_t since_ns);
 
