@@ -28,6 +28,21 @@ typedef struct tg_ims_options {
     bool grid_from_3d;    /* pixels from the user parameters 3DPositionX, 3DPositionY */
 } tg_ims_options;
 
+/* What an .imzML says and what was found odd, as one JSON object; the caller's, tg_free(). url:
+ * a path, "x.zip|zip:a.imzML", a URL of a store. options may be NULL. */
+TG_API TG_MUST_USE tg_status tg_ims_info(tg_runtime *rt, const char *url,
+                                         const tg_ims_options *options, char **json,
+                                         const tg_cancel *cancel, tg_error *err);
+
+/* Is the .ibd the one that the .imzML was written with, and whole: UUID, checksum if one is
+ * declared, every range, every array inflated. *bad: number of things that are not; each is
+ * told to `tell` in a line. TG_OK also if there are some. */
+TG_API TG_MUST_USE tg_status tg_ims_verify(tg_runtime *rt, const char *url,
+                                           void (*tell)(void *user, const char *line),
+                                           void *user, uint64_t *bad, tg_progress_fn progress,
+                                           void *progress_user, const tg_cancel *cancel,
+                                           tg_error *err);
+
 /* --- Annotation ----------------------------------------------------------- */
 
 typedef enum tg_annotate_instrument {

@@ -1,4 +1,5 @@
 /* cli/verb_info.c - info: one node, its attributes, and a line for each node right below. */
+#include "imzml.h"
 #include "node.h"
 #include "tidegate/memory.h"
 
@@ -58,6 +59,8 @@ static int run(cli *c, void *options)
     CLI_AUTO(place_close) cli_place place = {0};
     CLI_AUTO(node_close) cli_node n = {0};
     const char *path = c->operands.item[0];
+    if (imzml_is_meant(path))
+        return imzml_info(c);
     if (place_open(c, path, &place) != TG_OK || node_open(c, &place, place.prefix, &n) != TG_OK)
         return cli_refused(c);
 
@@ -83,7 +86,7 @@ const cli_verb cli_info = {
     .operands = "PATH",
     .least = 1,
     .most = 1,
-    .summary = "show a group or an array: type, shape, chunks, attributes",
+    .summary = "show a group, an array (type, shape, chunks, attributes), or an .imzML",
     .example = "  tidegate info run.zarr\n  tidegate info --json run.zarr/0\n",
     .run = run,
 };

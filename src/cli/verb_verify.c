@@ -1,4 +1,5 @@
 /* cli/verb_verify.c - verify: read every stored unit below a path and say what is wrong. */
+#include "imzml.h"
 #include "place.h"
 #include "tidegate/verify.h"
 
@@ -54,6 +55,8 @@ static int run(cli *c, void *options)
     (void)options;
     CLI_AUTO(cli_auto_runtime) tg_runtime *rt = NULL;
     CLI_AUTO(place_close) cli_place place = {0};
+    if (imzml_is_meant(c->operands.item[0]))
+        return imzml_verify(c);
     if (cli_runtime(c, c->common->memory, &rt) != TG_OK ||
         place_open(c, c->operands.item[0], &place) != TG_OK)
         return cli_refused(c);
