@@ -99,6 +99,8 @@ tg_status tg_options_check(const tg_stream_options *o, tg_error *err)
         return tg_fail(err, TG_INVALID, "commit interval must be 0 or more");
     if (o->mode == TG_STREAM_APPEND && tg_path_is_zip(o->path))
         return tg_fail(err, TG_UNSUPPORTED, "a ZIP cannot be recorded into again");
+    if (o->plate != NULL) /* never as if it had not been asked for */
+        return tg_fail(err, TG_UNSUPPORTED, "plates cannot be recorded yet: one array a field");
     for (uint32_t i = 0; i < o->n_arrays; i++) {
         tg_status st = check_flow(&o->arrays[i], err);
         if (st != TG_OK) {

@@ -1,5 +1,6 @@
 /* The geometry: counted by brute force over small shapes, against the closed forms. */
 #include "../../check.h"
+#include "exec/exec.h"
 #include "stream/layout.h"
 
 static const tg_dtype u16 = {TG_DT_UINT, 2};
@@ -235,9 +236,28 @@ static void refused(void)
     }
 }
 
+/* What cannot be done is refused, not left out. */
+static void plates_are_refused(void)
+{
+    TG_AUTO_PTR(tg_runtime) rt = NULL;
+    tg_error err = {0};
+    uint64_t bytes = 0, least = 0;
+    tg_stream_array a = {.size = sizeof a, .dtype = u16, .height = 8, .width = 16};
+    tg_stream_options o = {.size = sizeof o,
+                           .path = "/nowhere/x.zarr",
+                           .arrays = &a,
+                           .n_arrays = 1,
+                           .plate = "{\"rows\":1,\"columns\":1,\"frames\":1}"};
+
+    CHECK_STATUS(tg_runtime_new(NULL, &rt, NULL), TG_OK);
+    CHECK_STATUS(tg_stream_estimate(rt, &o, &bytes, &least, &err), TG_UNSUPPORTED);
+    CHECK(strstr(err.msg, "plates") != NULL);
+}
+
 static const struct test tests[] = {
-    {"brute_force", brute_force},
-    {"shapes_grow", shapes_grow},
-    {"refused",     refused    }
+    {"brute_force",        brute_force       },
+    {"shapes_grow",        shapes_grow       },
+    {"refused",            refused           },
+    {"plates are refused", plates_are_refused},
 };
 TEST_MAIN(tests)
