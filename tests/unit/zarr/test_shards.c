@@ -166,6 +166,54 @@ static void large_shards_on_every_store(void)
         }
 }
 
+/* A shard on its way out chunk by chunk: wherever the store fails, the old one stays whole. */
+static void a_fault_leaves_the_old_shard(void)
+{
+    enum { ITEMS = 5 << 18 };
+    const uint64_t shape = ITEMS, chunk = 1 << 17, zero = 0, at = 200000, n = 200000;
+    TG_AUTO(tg_mem_ptr) was_room = tg_alloc(ITEMS * 4);
+    TG_AUTO(tg_mem_ptr) got_room = tg_alloc(ITEMS * 4);
+    uint32_t *was = was_room, *got = got_room;
+
+    REQUIRE(was != NULL && got != NULL);
+    fill_random(was, ITEMS);
+    for (int start = 0; start < 2; start++) {
+        const tg_array_options o = {
+            .size = sizeof o,
+            .dtype = {TG_DT_UINT, 4},
+            .ndim = 1,
+            .shape = &shape,
+            .chunk = &chunk,
+            .shard = &shape,
+            .index_at_start = start == 1
+        };
+        TG_AUTO_PTR(tg_store) inner = NULL;
+        TG_AUTO_PTR(tg_store) s = NULL;
+        TG_AUTO_PTR(tg_array) a = NULL;
+        long fault = 1;
+        tg_status st = TG_IO;
+
+        REQUIRE_OK(tg_store_open_mem(&inner, NULL));
+        REQUIRE_OK(tg_store_open_fault(&s, inner, NULL));
+        REQUIRE_OK(tg_array_create(s, "x", &o, &a, NULL, NULL));
+        REQUIRE_OK(tg_array_write(a, &zero, &shape, was, NULL, NULL, NULL));
+        for (; st != TG_OK && fault < 200; fault++) {
+            tg_store_fail_at(s, fault, false);
+            st = tg_array_write(a, &at, &n, was, NULL, NULL, NULL);
+            tg_store_fail_at(s, 0, false);
+            if (st == TG_OK)
+                break;
+            CHECK_STATUS(st, TG_IO);
+            REQUIRE_OK(tg_array_read(a, &zero, &shape, got, NULL, NULL, NULL));
+            CHECK(memcmp(got, was, ITEMS * 4) == 0);
+        }
+        CHECK_STATUS(st, TG_OK);
+        CHECK(fault > 12); /* ten chunks go out, one by one */
+        REQUIRE_OK(tg_array_read(a, &at, &n, got, NULL, NULL, NULL));
+        CHECK(memcmp(got, was, n * 4) == 0);
+    }
+}
+
 /* S8: a shard that shrinks is replaced, not written over. */
 static void s8_a_smaller_shard_has_no_stale_tail(void)
 {
@@ -228,6 +276,7 @@ static void untouched_chunks_are_spliced_not_recoded(void)
 static const struct test tests[] = {
     {"a2_shards_of_others_read_and_change",      a2_shards_of_others_read_and_change     },
     {"large_shards_on_every_store",              large_shards_on_every_store             },
+    {"a_fault_leaves_the_old_shard",             a_fault_leaves_the_old_shard            },
     {"s8_a_smaller_shard_has_no_stale_tail",     s8_a_smaller_shard_has_no_stale_tail    },
     {"untouched_chunks_are_spliced_not_recoded", untouched_chunks_are_spliced_not_recoded},
 };
