@@ -111,28 +111,22 @@ static tg_status index_room(tg_array *a, tg_unit_buffers *b, const char *key,
     return b->entries != NULL ? TG_OK : tg_fail(err, TG_NO_MEMORY, "shard index");
 }
 
-/* A value shorter than its index: all of it comes, or the range is refused. */
-static tg_status get_index(tg_array *a, const char *key, uint8_t *dst, size_t bytes, size_t *n,
-                           uint64_t *total, const tg_cancel *cancel, tg_error *err)
-{
-    const tg_range range =
-        a->meta->index_at_start ? tg_range_at(0, bytes) : tg_range_last(bytes);
-
-    return tg_store_get_into(a->store, key, range, dst, bytes, n, total, cancel, err);
-}
-
 tg_status tg_unit_index(tg_array *a, tg_unit_buffers *b, const char *key, uint64_t *value_bytes,
                         const tg_cancel *cancel, tg_error *err)
 {
     const size_t bytes = tg_shard_index_bytes(a->meta);
+    const tg_range range =
+        a->meta->index_at_start ? tg_range_at(0, bytes) : tg_range_last(bytes);
     size_t n = 0;
 
     TG_TRY(index_room(a, b, key, cancel, err));
-    TG_TRY(get_index(a, key, b->index.data, bytes, &n, value_bytes, cancel, err));
-    return tg_name_chunk(a, key, UINT64_MAX,
-                         tg_shard_index_decode(a->meta, (tg_bytes){b->index.data, n},
-                                               *value_bytes, b->entries, err),
-                         err);
+    tg_status st = tg_store_get_into(a->store, key, range, b->index.data, bytes, &n,
+                                     value_bytes, cancel, err);
+    if (st == TG_OK)
+        st = tg_shard_index_decode(a->meta, (tg_bytes){b->index.data, n}, *value_bytes,
+                                   b->entries, err);
+    /* A value shorter than its index is the shard's fault; others name themselves. */
+    return st == TG_CORRUPT ? tg_name_chunk(a, key, UINT64_MAX, st, err) : st;
 }
 
 /* The chunks of one unit that a request touches, walked in C order. */
