@@ -64,8 +64,8 @@ static const char *const chains[] = {
     "[\"vlen-utf8\",\"zstd\",\"crc32c\"]",
     "[\"vlen-utf8\",\"gzip\"]",
     "[\"vlen-utf8\",\"blosc\"]",
-    "[{\"name\":\"vlen-utf8\",\"configuration\":{}},{\"name\":\"zstd\",\"configuration\":"
-    "{\"level\":3,\"checksum\":true}},\"gzip\"]",
+    "[\"vlen-utf8\",{\"name\":\"zstd\",\"configuration\":{\"level\":3,\"checksum\":true}},"
+    "\"gzip\"]",
 };
 enum { N_CHAINS = sizeof chains / sizeof chains[0] };
 

@@ -30,7 +30,7 @@ static void make(const shape_case *c, tg_layout *l)
                          .shard_bytes = c->shard_bytes};
     if (tg_layout_init(l, &a, 3, false, &err) != TG_OK) {
         fprintf(stderr, "%s: %s\n", c->name, err.msg);
-        CHECK(!"layout");
+        test_failed(__FILE__, __LINE__, "layout");
         *l = (tg_layout){0};
     }
 }
