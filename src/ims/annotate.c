@@ -196,7 +196,7 @@ static tg_status score(stage *s, tg_error *err)
     }
     TG_TRY(tg_journal_sync(journal, err));
     s->result->score_seconds = tg_job_seconds(start);
-    return tg_journal_close(tg_steal(journal), err);
+    return tg_journal_close(journal, err); /* freed at the end of the scope */
 }
 
 /* --- Putting together
