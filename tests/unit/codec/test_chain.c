@@ -138,7 +138,7 @@ static bool peel(const char *after, tg_bytes src, tg_buf *out)
                        : after[k] == 'b' ? tg_blosc_new(&c, &o, NULL)
                                          : tg_crc32c_new(&c, NULL);
         if (st == TG_OK)
-            st = decode(c, (tg_bytes){cur.data, cur.len}, MOST * 3, &next, &n, NULL);
+            st = decode(c, (tg_bytes){cur.data, cur.len}, (size_t)MOST * 3, &next, &n, NULL);
         if (c != NULL)
             c->ops->free(c);
         if (st != TG_OK)

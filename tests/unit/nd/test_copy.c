@@ -172,7 +172,7 @@ static void transposition_at_every_edge(void)
 static void is_fill_looks_at_every_byte(void)
 {
     uint8_t data[64 * 16 + 1];
-    uint8_t value[16];
+    uint8_t value[16] = {0};
 
     for (size_t k = 0; k < 6; k++) {
         size_t item = items[k];
