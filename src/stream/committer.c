@@ -21,6 +21,7 @@ typedef struct progress {
     tg_mark chunks; /* of it without a tail */
     uint64_t covered;
     uint32_t dirty; /* shards to sync, as bits */
+    uint32_t full;  /* and to seal */
 } progress;
 
 /* With nothing under way and nothing open all that the producer has done is in chunks: also
@@ -36,29 +37,28 @@ static bool settled(tg_lane *n, tg_mark *mark)
     return true;
 }
 
-/* The shards with data that no sync has covered yet, as bits; and what of them this commit will
- * cover. With log.lock held, in one go with the rest of the look: what is written later belongs
- * to a later commit. */
-static uint32_t note_dirty(tg_lane *n)
+/* The shards with data that no sync has covered yet, and those that are full. With log.lock
+ * held, in one go with the rest of the look: what is written later belongs to a later commit.
+ */
+static void note_shards(tg_lane *n, progress *p)
 {
-    uint32_t dirty = 0;
+    p->dirty = p->full = 0;
 
     for (uint32_t i = 0; i < n->plan.n_shards; i++) {
         tg_shard *shard = &n->shards[i];
         if (shard->state == TG_SHARD_FREE)
             continue;
-        for (uint32_t p = 0; p < n->layout.n_planes; p++)
-            dirty |= (uint32_t)shard->file[p].dirty << i;
-        shard->synced = shard->state == TG_SHARD_FULL;
+        for (uint32_t j = 0; j < n->layout.n_planes; j++)
+            p->dirty |= (uint32_t)shard->file[j].dirty << i;
+        p->full |= (uint32_t)(shard->state == TG_SHARD_FULL && !shard->lost) << i;
         if (!tg_lane_is_live(n) || shard != n->current || !shard->file[0].index_dirty)
             continue;
         n->live_pending = shard;
         shard->file[0].index_dirty = false;
-        for (uint32_t p = 0; p < n->layout.n_planes; p++)
-            memcpy(n->live_entries[p], shard->file[p].entries,
-                   (size_t)n->layout.plane[p].shard_chunks * sizeof(tg_shard_entry));
+        for (uint32_t j = 0; j < n->layout.n_planes; j++)
+            memcpy(n->live_entries[j], shard->file[j].entries,
+                   (size_t)n->layout.plane[j].shard_chunks * sizeof(tg_shard_entry));
     }
-    return dirty;
 }
 
 static tg_status look_at_lane(tg_lane *n, bool tail, progress *p, tg_error *err)
@@ -80,7 +80,7 @@ static tg_status look_at_lane(tg_lane *n, bool tail, progress *p, tg_error *err)
     if (n->durable.rows > p->mark.rows)
         p->mark = n->durable; /* by the tail file, which this commit did not look at */
     p->covered = tg_record_bytes(&n->s->log);
-    p->dirty = note_dirty(n);
+    note_shards(n, p);
     return TG_OK;
 }
 
@@ -105,11 +105,26 @@ static tg_status sync_shard(tg_lane *n, tg_shard *shard, tg_error *err)
     return TG_OK;
 }
 
-static tg_status sync_lane(tg_lane *n, uint32_t dirty, tg_error *err)
+/* A full shard gets its index together with the sync that it needs anyway: nothing shows its
+ * chunks before the shape does, and recover trusts none without a commit record. A live one is
+ * in readers' hands: its data first. */
+static tg_status seal_shard(tg_lane *n, tg_shard *shard, tg_error *err)
 {
-    for (uint32_t i = 0; i < n->plan.n_shards; i++)
-        if ((dirty >> i & 1) != 0)
+    if (n->layout.live)
+        TG_TRY(sync_shard(n, shard, err));
+    tg_status st = tg_seal_files(n, shard, err);
+    shard->lost = st != TG_OK;
+    return st;
+}
+
+static tg_status sync_lane(tg_lane *n, const progress *p, tg_error *err)
+{
+    for (uint32_t i = 0; i < n->plan.n_shards; i++) {
+        if ((p->full >> i & 1) != 0)
+            TG_TRY(seal_shard(n, &n->shards[i], err));
+        else if ((p->dirty >> i & 1) != 0)
             TG_TRY(sync_shard(n, &n->shards[i], err));
+    }
     return TG_OK;
 }
 
@@ -130,7 +145,7 @@ static void sync_lanes(tg_stream *s, progress *p)
     for (uint32_t i = 0; i < s->n_lanes; i++) {
         tg_lane *n = &s->lanes[i];
         tg_error own = {0};
-        if (p[i].covered == 0 || sync_lane(n, p[i].dirty, &own) == TG_OK)
+        if (p[i].covered == 0 || sync_lane(n, &p[i], &own) == TG_OK)
             continue;
         p[i].covered = 0;
         n->sync_failed = true;
@@ -171,12 +186,21 @@ static void set_durable(tg_lane *n, const progress *p)
     atomic_store(&n->durable_rows, p->mark.rows);
 }
 
+/* What is sealed may be published. */
+static tg_status after_commit(tg_lane *n, const progress *p, tg_error *err)
+{
+    for (uint32_t i = 0; i < n->plan.n_shards; i++)
+        if ((p->full >> i & 1) != 0)
+            TG_TRY(tg_log_sealed(n, &n->shards[i], err));
+    return tg_absorb_rows(n, err);
+}
+
 static bool anything_new(const tg_stream *s, const progress *p)
 {
     for (uint32_t i = 0; i < s->n_lanes; i++) {
         const tg_lane *n = &s->lanes[i];
         if (p[i].mark.rows != n->durable.rows || p[i].mark.slots != n->durable.slots ||
-            p[i].chunks.slots != n->in_chunks.slots || p[i].dirty != 0)
+            p[i].chunks.slots != n->in_chunks.slots || (p[i].dirty | p[i].full) != 0)
             return true;
     }
     return false;
@@ -203,8 +227,11 @@ static void commit(tg_stream *s, bool all)
         }
     }
     if (s->null_sink) {
-        for (uint32_t i = 0; i < s->n_lanes; i++)
+        for (uint32_t i = 0; i < s->n_lanes; i++) {
             set_durable(&s->lanes[i], &p[i]);
+            if (tg_absorb_rows(&s->lanes[i], &err) != TG_OK)
+                tg_lane_fail(&s->lanes[i], &err, UINT64_MAX);
+        }
         return;
     }
     if (!anything_new(s, p))
@@ -221,9 +248,14 @@ static void commit(tg_stream *s, bool all)
             s->lanes[i].sync_failed = true;
         return;
     }
-    for (uint32_t i = 0; i < s->n_lanes; i++)
-        if (p[i].covered != 0)
-            set_durable(&s->lanes[i], &p[i]);
+    for (uint32_t i = 0; i < s->n_lanes; i++) {
+        if (p[i].covered == 0)
+            continue;
+        set_durable(&s->lanes[i], &p[i]);
+        if (after_commit(&s->lanes[i], &p[i], &err) != TG_OK)
+            tg_lane_fail(&s->lanes[i], &err, UINT64_MAX);
+    }
+    tg_signal_post(&s->write); /* shards are free again */
 }
 
 /* --- The thread ------------------------------------------------------------------------ */
@@ -271,16 +303,16 @@ static void one_round(tg_stream *s, bool stop)
     int64_t now = tg_clock_ns();
     bool flush = atomic_load(&s->flushes[TG_LEVEL_PUBLISHED]) > 0;
     bool finishing = lane_is_finishing(s);
-    bool wanted = atomic_exchange(&s->publish_wanted, false);
+    bool wanted = atomic_exchange(&s->commit_wanted, false);
     bool all = stop || flush || finishing || atomic_load(&s->flushes[TG_LEVEL_DURABLE]) > 0;
 
     if (!all && !wanted && !due(s, now))
         return;
     commit(s, all);
-    if (stop || flush || finishing || wanted ||
+    if (stop || flush || finishing ||
         (now - s->published_ns >= s->commit_ns && tg_publish_due(s))) {
         s->published_ns = now;
-        tg_publish(s, stop || flush || wanted || finishing);
+        tg_publish(s, stop || flush || finishing);
         if (flush || finishing)
             want_shards_ended(s, flush);
         tg_signal_post(&s->write);

@@ -70,55 +70,27 @@ static tg_status seal_file(tg_lane *n, tg_shard *shard, uint32_t plane, tg_error
     return shard->side ? replace_shard(n, plane, shard->number, err) : TG_OK;
 }
 
-tg_status tg_seal_shard(tg_lane *n, tg_shard *shard, tg_error *err)
+tg_status tg_seal_files(tg_lane *n, tg_shard *shard, tg_error *err)
 {
     for (uint32_t p = 0; p < n->layout.n_planes; p++)
         TG_TRY(seal_file(n, shard, p, err));
-    tg_record_sealed r = {n->number, shard->side ? TG_LAYER_SIDE : 0, shard->number};
-    TG_LOCKED_FOR_IO(&n->s->log.lock);
-    TG_TRY(tg_record_sealed_add(&n->s->log, &r, err));
-    TG_TRY(tg_record_flush(&n->s->log, err));
-    n->sealed_shard = shard->number;
     return TG_OK;
 }
 
-static tg_shard *next_full(tg_lane *n)
+tg_status tg_log_sealed(tg_lane *n, tg_shard *shard, tg_error *err)
 {
-    tg_shard *first = NULL;
-    TG_LOCKED_FOR_IO(&n->s->log.lock);
+    tg_record_sealed r = {n->number, shard->side ? TG_LAYER_SIDE : 0, shard->number};
 
-    for (uint32_t i = 0; i < n->plan.n_shards; i++) {
-        tg_shard *s = &n->shards[i];
-        if (s->state == TG_SHARD_FULL && s->synced && !s->lost &&
-            (first == NULL || s->number < first->number))
-            first = s;
-    }
-    return first;
-}
-
-static void free_shard(tg_lane *n, tg_shard *shard)
-{
     for (uint32_t p = 0; p < n->layout.n_planes; p++) {
         tg_object_free(shard->file[p].object);
         shard->file[p].object = NULL;
     }
     TG_LOCKED_FOR_IO(&n->s->log.lock);
+    TG_TRY(tg_record_sealed_add(&n->s->log, &r, err));
+    n->sealed_shard = shard->number;
+    if (shard->mark.slots > n->sealed.slots)
+        n->sealed = shard->mark;
     tg_shard_reset(n, shard);
-}
-
-/* Seal what is full and durable. *mark: how far the lane can be read then. */
-static tg_status seal_full(tg_lane *n, tg_mark *mark, tg_error *err)
-{
-    tg_shard *shard;
-
-    while ((shard = next_full(n)) != NULL) {
-        tg_status st = tg_seal_shard(n, shard, err);
-        shard->lost = st != TG_OK;
-        TG_TRY(st);
-        if (shard->mark.slots > mark->slots)
-            *mark = shard->mark;
-        free_shard(n, shard);
-    }
     return TG_OK;
 }
 
@@ -198,53 +170,41 @@ static tg_status publish_shape(tg_lane *n, const tg_mark *mark, bool up, tg_erro
 
 /* --- Rows -------------------------------------------------------------------------------- */
 
-static tg_status add_rows(tg_lane *n, tg_error *err)
+tg_status tg_absorb_rows(tg_lane *n, tg_error *err)
 {
     tg_ring *r = &n->ring;
 
-    for (uint64_t at; n->published.rows < n->durable.rows;) {
+    if (n->absorbed.rows == n->durable.rows)
+        return TG_OK;
+    while (n->table != NULL && n->absorbed.rows < n->durable.rows) {
         tg_frame_row row;
         tg_bytes values;
         size_t used;
-        at = tg_ring_row_at(r, n->published.rows_end);
+        uint64_t at = tg_ring_row_at(r, n->absorbed.rows_end);
         tg_bytes src = {r->rows + at % r->rows_bytes, r->row_most};
         TG_TRY(tg_frame_row_read(&n->plan.columns, src, &row, &values, &used, err));
         TG_TRY(tg_frame_table_add(n->table, &row, values, NULL, err));
-        n->published.rows_end = at + used;
-        n->published.rows++;
+        n->absorbed.rows_end = at + used;
+        n->absorbed.rows++;
     }
+    n->absorbed = n->durable;
+    tg_ring_free_rows(&n->ring, n->absorbed.rows_end);
     return TG_OK;
 }
 
-static tg_status write_rows(tg_lane *n, tg_error *err)
-{
-    TG_TRY(add_rows(n, err));
-    TG_TRY(tg_frame_table_write(n->table, NULL, err));
-    TG_TRY(tg_store_sync(n->s->store, NULL, err));
-    TG_TRY(tg_frame_table_publish(n->table, tg_frame_table_rows(n->table), NULL, err));
-    return tg_store_sync(n->s->store, NULL, err);
-}
-
-/* A table that failed is behind for good, and so is the shape: recover brings both up. */
 static tg_status publish_rows(tg_lane *n, tg_error *err)
 {
-    tg_mark before = n->published;
-    tg_status st = TG_OK;
-
-    if (n->published.rows == n->durable.rows)
+    TG_TRY(tg_absorb_rows(n, err));
+    if (n->published.rows == n->absorbed.rows)
         return TG_OK;
-    if (n->table == NULL) { /* null sink */
-        n->published.rows = n->durable.rows;
-        n->published.rows_end = n->durable.rows_end;
-    } else {
-        st = write_rows(n, err);
+    if (n->table != NULL) {
+        TG_TRY(tg_frame_table_write(n->table, NULL, err));
+        TG_TRY(tg_store_sync(n->s->store, NULL, err));
+        TG_TRY(tg_frame_table_publish(n->table, tg_frame_table_rows(n->table), NULL, err));
+        TG_TRY(tg_store_sync(n->s->store, NULL, err));
     }
-    if (st != TG_OK) {
-        n->published = before;
-        n->table_failed = true;
-        return st;
-    }
-    tg_ring_free_rows(&n->ring, n->published.rows_end);
+    n->published.rows = n->absorbed.rows;
+    n->published.rows_end = n->absorbed.rows_end;
     return TG_OK;
 }
 
@@ -271,7 +231,8 @@ static tg_status find_mark(tg_lane *n, tg_mark *mark, tg_error *err)
         *mark = n->in_chunks;
         return TG_OK;
     }
-    TG_TRY(seal_full(n, mark, err));
+    if (n->sealed.slots > mark->slots)
+        *mark = n->sealed;
     if (tg_lane_is_live(n))
         TG_TRY(write_live_index(n, err));
     if (!waits_for_seal(n) && n->in_chunks.slots > mark->slots)
@@ -311,9 +272,8 @@ bool tg_publish_due(const tg_stream *s)
                 return true;
             continue;
         }
-        for (uint32_t j = 0; j < n->plan.n_shards; j++)
-            if (n->shards[j].synced)
-                return true;
+        if (n->sealed.slots > n->published.slots)
+            return true;
     }
     return false;
 }

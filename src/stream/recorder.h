@@ -104,9 +104,8 @@ typedef enum tg_shard_state { TG_SHARD_FREE, TG_SHARD_OPEN, TG_SHARD_FULL } tg_s
 
 typedef struct tg_shard {
     tg_shard_state state;
-    bool side;   /* goes on a sealed one: written beside the store, renamed over it */
-    bool lost;   /* a sync failed: never sealed */
-    bool synced; /* full, and the last commit covers all of it: it may be sealed */
+    bool side; /* goes on a sealed one: written beside the store, renamed over it */
+    bool lost; /* a sync failed: never sealed */
     uint64_t number;
     tg_mark mark; /* of its last layer that covers */
     tg_shard_file file[TG_PLANES];
@@ -182,6 +181,8 @@ typedef struct tg_lane {
     tg_frame_table *table;
     tg_mark durable;
     tg_mark in_chunks; /* durable, and no tail file needed for it */
+    tg_mark sealed;    /* in shards that are sealed */
+    tg_mark absorbed;  /* rows that the table has */
     tg_mark published; /* slots: by shapes; rows and rows_end: by the table */
     uint64_t outer;    /* published extent of the slowest dimension */
     uint64_t covered;  /* offset in the journal up to which the lane's records hold */
@@ -245,7 +246,7 @@ struct tg_stream {
     atomic_bool stop_encoders, stop_writer, stop_committer, abandoned, cancelled;
     _Atomic uint64_t bytes_since_commit;
     _Atomic uint32_t flushes[TG_LEVEL_PUBLISHED + 1]; /* callers that wait for a level */
-    atomic_bool publish_wanted; /* the writer has no shard left, or rows fill up */
+    atomic_bool commit_wanted; /* the writer has no shard left, or rows fill up */
     atomic_bool closing;
     _Atomic uint64_t commits; /* that have ended */
 
@@ -346,7 +347,12 @@ TG_MUST_USE tg_status tg_tail_write(tg_lane *n, tg_mark *mark, tg_error *err);
 void tg_publish(tg_stream *s, bool all);
 /* Is there something that a publish would show? */
 bool tg_publish_due(const tg_stream *s);
-TG_MUST_USE tg_status tg_seal_shard(tg_lane *n, tg_shard *shard, tg_error *err);
+/* Index and exact length of a full shard's files: whole and durable. */
+TG_MUST_USE tg_status tg_seal_files(tg_lane *n, tg_shard *shard, tg_error *err);
+/* And into the journal; the shard's place is free again. */
+TG_MUST_USE tg_status tg_log_sealed(tg_lane *n, tg_shard *shard, tg_error *err);
+/* Durable rows into the frame table, where readers do not see them yet; their ring is free. */
+TG_MUST_USE tg_status tg_absorb_rows(tg_lane *n, tg_error *err);
 /* Shapes of all planes with the given outer extents. */
 TG_MUST_USE tg_status tg_write_shapes(tg_lane *n, const uint64_t *outer, tg_error *err);
 /* Something is durable that close could not publish: recover will. */

@@ -93,9 +93,9 @@ static tg_status seal(recovery *r, tg_lane *n, tg_shard *shard, tg_error *err)
 {
     for (uint32_t p = 0; p < n->layout.n_planes; p++)
         TG_TRY(tg_object_sync(shard->file[p].object, NULL, err));
-    TG_TRY(tg_seal_shard(n, shard, err));
+    TG_TRY(tg_seal_files(n, shard, err));
+    TG_TRY(tg_log_sealed(n, shard, err));
     r->result->repaired += n->layout.n_planes;
-    tg_shard_reset(n, shard);
     n->current = NULL;
     return TG_OK;
 }

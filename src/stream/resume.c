@@ -80,7 +80,7 @@ static void start_at(tg_lane *n, uint64_t slots, uint64_t rows)
 {
     tg_mark mark = {.slots = slots, .rows = rows};
 
-    n->mark = n->written = n->durable = n->in_chunks = n->published = mark;
+    n->mark = n->written = n->durable = n->in_chunks = n->absorbed = n->published = mark;
     n->ring.head = n->ring.popped = mark;
     n->rows_logged = rows;
     atomic_store(&n->durable_rows, rows);

@@ -68,7 +68,6 @@ void tg_shard_reset(tg_lane *n, tg_shard *shard)
     }
     shard->state = TG_SHARD_FREE;
     shard->side = shard->lost = false;
-    shard->synced = false;
     shard->mark = (tg_mark){0};
 }
 

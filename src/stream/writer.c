@@ -198,7 +198,7 @@ static bool write_some(tg_lane *n, tg_error *err)
     if (!failed) {
         st = tg_sink_shard(n, b.layer[0].number, err);
         if (st == TG_BUSY) {
-            atomic_store(&n->s->publish_wanted, true);
+            atomic_store(&n->s->commit_wanted, true);
             tg_signal_post(&n->s->commit);
             return false;
         }
@@ -254,7 +254,7 @@ static void look_at_rows(tg_lane *n)
         TG_LOCKED(&n->ring.lock);
         used = n->ring.head.rows_end - n->ring.rows_freed;
     }
-    if (used > n->ring.rows_bytes / 2 && !atomic_exchange(&n->s->publish_wanted, true))
+    if (used > n->ring.rows_bytes / 2 && !atomic_exchange(&n->s->commit_wanted, true))
         tg_signal_post(&n->s->commit);
 }
 
