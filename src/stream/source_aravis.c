@@ -12,7 +12,8 @@
 enum {
     BUFFERS_LEAST = 4,
     BUFFERS_MOST = 16,
-    BUFFERS_BYTES = 64 << 20, /* between the two: about so much memory */
+    BUFFERS_BYTES = 64 << 20,     /* between the two: about so much memory */
+    PACKET_RING_BYTES = 32 << 20, /* Aravis maps a ring for raw packets where it may (root) */
     DEFAULT_LOST_AFTER = 3,
     GIGE_IDS = 65535,
 };
@@ -161,6 +162,8 @@ static tg_status init(aravis_source *s, const tg_source_options *o, const char *
     s->lost_after_ns = after < 1e6 ? (int64_t)(after * 1e9) : INT64_MAX;
     info->ids = s->gige && !has_extended_ids(s) ? TG_ID_GIGE_16 : TG_ID_64;
     info->buffer_bytes = (uint64_t)count_buffers(s->payload) * s->payload;
+    if (s->gige)
+        info->buffer_bytes += PACKET_RING_BYTES;
     return TG_OK;
 }
 
