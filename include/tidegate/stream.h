@@ -161,7 +161,9 @@ typedef struct tg_stream_options {
     enum { TG_DIRECT_AUTO, TG_DIRECT_ON, TG_DIRECT_OFF } direct;
     const tg_stream_array *arrays;
     uint32_t n_arrays;
-    uint64_t memory_bytes; /* of the runtime's budget for this recorder; 0: all that is free */
+    uint64_t memory_bytes; /* of the runtime's budget for this recorder, all of it; 0: rings of
+                              64 MiB, or of half a second at the nominal fps if that is more, as
+                              far as the budget goes */
     bool null_sink;        /* measure only: everything but the writes */
     tg_progress_fn progress;
     void *progress_user;

@@ -95,6 +95,10 @@ tg_status tg_options_check(const tg_stream_options *o, tg_error *err)
     if (o->n_arrays == 0 || o->arrays == NULL || o->n_arrays > TG_STREAM_ARRAYS)
         return tg_fail(err, TG_INVALID, "%" PRIu32 " arrays: want 1 to %d", o->n_arrays,
                        TG_STREAM_ARRAYS);
+    if (o->plate != NULL) /* never ignored without a word */
+        return tg_fail(err, TG_UNSUPPORTED,
+                       "plates are not recorded yet: name an array ROW/COLUMN/FIELD for each "
+                       "field");
     if (!(o->commit_interval >= 0))
         return tg_fail(err, TG_INVALID, "commit interval must be 0 or more");
     if (o->mode == TG_STREAM_APPEND && tg_path_is_zip(o->path))
