@@ -195,6 +195,7 @@ void tg_digest_end(tg_digest *d, char hex[65])
     unsigned n = d->kind == TG_SUM_MD5 ? 16 : d->kind == TG_SUM_SHA1 ? 20 : 32;
     for (unsigned i = 0; i < n; i++) {
         unsigned shift = big ? 24 - 8 * (i % 4) : 8 * (i % 4);
-        (void)snprintf(hex + 2 * i, 3, "%02x", (unsigned)(d->state[i / 4] >> shift & 0xff));
+        (void)snprintf(hex + (size_t)2 * i, 3, "%02x",
+                       (unsigned)(d->state[i / 4] >> shift & 0xff));
     }
 }

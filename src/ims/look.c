@@ -41,7 +41,7 @@ static void describe(tg_text *t, const tg_imzml *m)
 {
     char uuid[33] = "";
     for (int i = 0; i < 16 && m->has_uuid; i++)
-        (void)snprintf(uuid + 2 * i, 3, "%02x", m->uuid[i]);
+        (void)snprintf(uuid + (size_t)2 * i, 3, "%02x", m->uuid[i]);
     tg_text_addf(t,
                  "{\"kind\":\"imzML\",\"spectra\":%llu,\"pixels\":%llu,\"width\":%u,"
                  "\"height\":%u,\"x_min\":%d,\"y_min\":%d,\"values\":%llu,\"ibd_bytes\":%llu",

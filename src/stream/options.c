@@ -3,6 +3,7 @@
 #include "stream/options.h"
 
 #include "stream/create.h"
+#include "zarr/path.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -34,8 +35,11 @@ static tg_status check_names(const tg_stream_options *o, tg_error *err)
         const char *name = name_of(&o->arrays[i]);
         if (name[0] == '\0' && o->n_arrays > 1)
             return tg_fail(err, TG_INVALID, "of several arrays each needs a name");
-        if (name[0] != '\0')
+        if (name[0] != '\0') {
+            TG_TRY(tg_path_normalise(key, sizeof key, name, err));
+            TG_TRY(tg_node_path_check(key, err));
             TG_TRY(tg_path_join(key, sizeof key, name, "zarr.json", err));
+        }
         for (uint32_t j = 0; j < i; j++)
             if (strcmp(name, name_of(&o->arrays[j])) == 0)
                 return tg_fail(err, TG_INVALID, "two arrays are named '%s'", name);

@@ -44,8 +44,8 @@ static tg_status open_column(verify_job *j, const tg_array *image, const char *n
     return TG_OK;
 }
 
-/* Places of frames along the dimension that grows hold `each` frames; all but the last of them
- * must have rows. */
+/* Along the first dimension `extent` places are taken, so at least that many frames came,
+ * whatever the order in which the outer dimensions arrived. */
 static void check_length(verify_job *j, const verify_frames *f)
 {
     verify_layout l[VERIFY_LAYOUTS];
@@ -56,8 +56,7 @@ static void check_length(verify_job *j, const verify_frames *f)
 
     for (uint32_t i = 0; i < n; i++) {
         uint64_t extent = info->shape[l[i].axis];
-        uint64_t each = extent == 0 ? 0 : l[i].n_frames / extent;
-        fits |= extent == 0 || (extent - 1) * each < f->rows;
+        fits |= extent <= f->rows;
     }
     if (fits)
         return;
