@@ -2,7 +2,7 @@
 # plants.sh [NUMBER...]: builds the library with each planted bug (docs/testing.md) and demands
 # that a test named for it fails. Part of make soak. Exit 1: a bug was not caught.
 set -u
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit 1
 missed=0
 
 plant() { # plant NUMBER TARGETS TESTS: one of the tests (a regular expression) must fail

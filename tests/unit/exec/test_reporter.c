@@ -46,7 +46,8 @@ static void counts_of_many_threads_only_grow_and_end_with_all(void)
     CHECK_U64(h.last.done, 900);
     CHECK_U64(h.last.bytes, 9000);
     CHECK(h.last.seconds > 0.2);
-    CHECK(h.n >= 2 && h.n <= 2 + (int)(h.last.seconds * 10));
+    /* Two threads may be due at once; one report an item would be 900. */
+    CHECK(h.n >= 2 && h.n <= 4 + (int)(h.last.seconds * 20));
     CHECK(strcmp(h.last.stage, "test") == 0);
 }
 
