@@ -134,12 +134,7 @@ tg_status tg_parse_duration(const char *s, double *seconds, tg_error *err)
     static const struct {
         const char *name;
         double seconds;
-    } units[] = {
-        {"ms", 1e-3},
-        {"s",  1   },
-        {"m",  60  },
-        {"h",  3600}
-    };
+    } units[] = {{"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}};
     const char *p = s;
     uint64_t whole, part;
 

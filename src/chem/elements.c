@@ -19,11 +19,8 @@ static const struct {
     char symbol[4];
     double mass;
 } labels[TG_N_LABELS] = {
-    {"Cx", 13.00335484},
-    {"Nx", 15.00010889},
-    {"Hx", 2.014101778},
-    {"Ox", 17.99915961},
-    {"Sx", 33.967867  },
+    {"Cx", 13.00335484}, {"Nx", 15.00010889}, {"Hx", 2.014101778},
+    {"Ox", 17.99915961}, {"Sx", 33.967867},
 };
 
 int tg_label_find(const char *symbol, size_t len)

@@ -40,16 +40,9 @@ static const char *file_system_name(const char *dir, char *room, size_t cap)
     static const struct {
         unsigned long magic;
         const char *name;
-    } known[] = {
-        {0xEF53,     "ext4"   },
-        {0x58465342, "xfs"    },
-        {0x9123683E, "btrfs"  },
-        {0x01021994, "tmpfs"  },
-        {0x6969,     "nfs"    },
-        {0x794C7630, "overlay"},
-        {0xF2F52010, "f2fs"   },
-        {0x2FC12FC1, "zfs"    }
-    };
+    } known[] = {{0xEF53, "ext4"},      {0x58465342, "xfs"}, {0x9123683E, "btrfs"},
+                 {0x01021994, "tmpfs"}, {0x6969, "nfs"},     {0x794C7630, "overlay"},
+                 {0xF2F52010, "f2fs"},  {0x2FC12FC1, "zfs"}};
     struct statfs fs;
     if (statfs(dir, &fs) != 0)
         return "unknown";
@@ -147,13 +140,11 @@ int bench_limits(cli *c, const bench_options *o)
 {
     uint64_t disk = o->bytes > 0 ? o->bytes : o->quick ? DISK_BYTES / 16 : DISK_BYTES;
     uint64_t memory = o->quick ? MEMORY_BYTES / 16 : MEMORY_BYTES;
-    bench_run copy = {
-        .height = 2048,
-        .width = 4096,
-        .dtype = {TG_DT_UINT, 1},
-        .frames = memory / BLOCK_BYTES,
-        .memory_bytes = (uint64_t)256 << 20
-    };
+    bench_run copy = {.height = 2048,
+                      .width = 4096,
+                      .dtype = {TG_DT_UINT, 1},
+                      .frames = memory / BLOCK_BYTES,
+                      .memory_bytes = (uint64_t)256 << 20};
     floor_job ring = {.dir = o->dir,
                       .frames = disk / BLOCK_BYTES > 0 ? disk / BLOCK_BYTES : 1,
                       .frame_bytes = BLOCK_BYTES,
@@ -164,20 +155,20 @@ int bench_limits(cli *c, const bench_options *o)
     one.ring = 1;
     buffered.direct = false;
     limit limits[] = {
-        {.name = "memcpy",       .words = "memcpy, one thread", .fn = memcpy_run, .arg = &copy},
-        {.name = "crc32c",       .words = "crc32c, one thread", .fn = crc_run,    .arg = &copy},
+        {.name = "memcpy", .words = "memcpy, one thread", .fn = memcpy_run, .arg = &copy},
+        {.name = "crc32c", .words = "crc32c, one thread", .fn = crc_run, .arg = &copy},
         {.name = "direct_ring4",
          .words = "disk: O_DIRECT, ring of 4 and a writer",
          .fn = floor_run,
-         .arg = &ring                                                                         },
+         .arg = &ring},
         {.name = "direct_one",
          .words = "disk: O_DIRECT, one block at a time",
          .fn = floor_run,
-         .arg = &one                                                                          },
+         .arg = &one},
         {.name = "buffered",
          .words = "disk: write(2) and fsync",
          .fn = floor_run,
-         .arg = &buffered                                                                     },
+         .arg = &buffered},
     };
     enum { N = sizeof limits / sizeof limits[0] };
     for (uint64_t round = 0; round < o->rounds; round++)

@@ -72,17 +72,15 @@ static contender *add_run(const bench *b, scenario *s, const char *name, uint64_
                           uint64_t width, uint32_t item_bytes, uint64_t frames)
 {
     contender *k = add(s, name, recorder_run);
-    k->job.run = (bench_run){
-        .dir = b->dir,
-        .height = height,
-        .width = width,
-        .dtype = {TG_DT_UINT, item_bytes},
-        .frames = frames,
-        .memory_bytes = b->c->common->memory,
-        .threads = (uint32_t)b->c->common->threads,
-        .null_sink = b->null_sink,
-        .cancel = b->c->cancel
-    };
+    k->job.run = (bench_run){.dir = b->dir,
+                             .height = height,
+                             .width = width,
+                             .dtype = {TG_DT_UINT, item_bytes},
+                             .frames = frames,
+                             .memory_bytes = b->c->common->memory,
+                             .threads = (uint32_t)b->c->common->threads,
+                             .null_sink = b->null_sink,
+                             .cancel = b->c->cancel};
     return k;
 }
 
@@ -388,15 +386,10 @@ static void slow_codec(bench *b)
 static const struct {
     const char *name, *letter;
     void (*run)(bench *b);
-} scenarios[] = {
-    {"frames8m",    "a", frames8m   },
-    {"frames772",   "a", frames772  },
-    {"null",        "b", null_sink  },
-    {"paced",       "c", paced      },
-    {"crops",       "d", crops      },
-    {"crops-paced", "d", crops_paced},
-    {"slow-codec",  "e", slow_codec }
-};
+} scenarios[] = {{"frames8m", "a", frames8m},    {"frames772", "a", frames772},
+                 {"null", "b", null_sink},       {"paced", "c", paced},
+                 {"crops", "d", crops},          {"crops-paced", "d", crops_paced},
+                 {"slow-codec", "e", slow_codec}};
 enum { N_SCENARIOS = sizeof scenarios / sizeof scenarios[0] };
 
 static bool wanted(const cli_list *list, size_t i)

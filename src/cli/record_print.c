@@ -108,14 +108,8 @@ static void print_losses(const tg_stream_stats *s)
     const struct {
         const char *word;
         uint64_t n;
-    } rows[] = {
-        {"dropped",        s->dropped },
-        {"lost before us", s->lost    },
-        {"skipped",        s->skipped },
-        {"partial",        s->partial },
-        {"repeated",       s->repeated},
-        {"failed",         s->failed  }
-    };
+    } rows[] = {{"dropped", s->dropped}, {"lost before us", s->lost}, {"skipped", s->skipped},
+                {"partial", s->partial}, {"repeated", s->repeated},   {"failed", s->failed}};
     bool any = false;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (rows[i].n == 0)

@@ -96,12 +96,10 @@ static void draw_queue(FILE *f, const report_record *r, series *s)
     for (size_t i = 0; i < rep->n_samples; i++)
         push(s, rep->samples[i].seconds, (double)rep->samples[i].queue_bytes / MIB);
     double room = (double)rep->total.queue_bytes_max / MIB;
-    chart c = {
-        .f = f,
-        .wide = true,
-        .x = time_axis(r),
-        .y = {.to = fmax(room, highest(s)), .title = "MiB waiting"}
-    };
+    chart c = {.f = f,
+               .wide = true,
+               .x = time_axis(r),
+               .y = {.to = fmax(room, highest(s)), .title = "MiB waiting"}};
     page_card_begin(
         f, "Queue",
         "Bytes between the source and the disk. A writer that keeps up stays low and "
@@ -145,8 +143,7 @@ static void draw_rates(FILE *f, const report_record *r, series *in, series *out)
     chart c = {
         .f = f,
         .x = time_axis(r),
-        .y = {.to = fmax(fmax(highest(in), highest(out)) * 1.05, 1e-3), .title = "MiB/s"}
-    };
+        .y = {.to = fmax(fmax(highest(in), highest(out)) * 1.05, 1e-3), .title = "MiB/s"}};
     page_card_begin(f, "Throughput", "Offered by the source, and handed to the disk.", false);
     chart_begin(&c, "throughput over time");
     chart_line(&c, "in", in->x, in->y, in->n, false);
@@ -165,8 +162,7 @@ static void draw_memory(FILE *f, const report_record *r, series *s)
         push(s, rep->samples[i].seconds, (double)rep->samples[i].memory_bytes / MIB);
     double budget = (double)r->budget_bytes / MIB, rss = (double)r->rss_bytes / MIB;
     chart c = {
-        .f = f, .x = time_axis(r), .y = {.to = fmax(budget * 1.15, rss * 1.1), .title = "MiB"}
-    };
+        .f = f, .x = time_axis(r), .y = {.to = fmax(budget * 1.15, rss * 1.1), .title = "MiB"}};
     char words[80];
     page_card_begin(f, "Memory",
                     "Reserved of the budget when the recording opened; nothing is taken per "
@@ -193,12 +189,10 @@ static void draw_drops(FILE *f, const report_record *r, series *s)
     s->n = 0;
     for (size_t i = 0; i < rep->n_samples; i++)
         push(s, rep->samples[i].seconds, (double)rep->samples[i].dropped);
-    chart c = {
-        .f = f,
-        .wide = true,
-        .x = time_axis(r),
-        .y = {.to = fmax(highest(s), 1), .title = "frames", .label = label_count}
-    };
+    chart c = {.f = f,
+               .wide = true,
+               .x = time_axis(r),
+               .y = {.to = fmax(highest(s), 1), .title = "frames", .label = label_count}};
     page_card_begin(f, "Dropped frames", "Dropped because the ring was full, since the start.",
                     true);
     chart_begin(&c, "dropped frames over time");
@@ -237,19 +231,17 @@ static void draw_histogram(FILE *f, const char *heading, const char *words,
     double from = pow(10, floor(log10(bucket_start(first))));
     double to = pow(10, ceil(log10(fmax(bucket_start(last + 1), (double)max_ns)) + 1e-9));
     /* The count 1 has to show, so the axis begins below it. */
-    chart c = {
-        .f = f,
-        .x = {.from = fmax(from, 1),
-              .to = to,
-              .log = true,
-              .title = "duration",
-              .label = label_ns   },
-        .y = {.from = 0.5,
-              .to = pow(10,          ceil(log10((double)most * 1.2))),
-              .log = true,
-              .title = counted,
-              .label = label_count}
-    };
+    chart c = {.f = f,
+               .x = {.from = fmax(from, 1),
+                     .to = to,
+                     .log = true,
+                     .title = "duration",
+                     .label = label_ns},
+               .y = {.from = 0.5,
+                     .to = pow(10, ceil(log10((double)most * 1.2))),
+                     .log = true,
+                     .title = counted,
+                     .label = label_count}};
     chart_begin(&c, heading);
     for (int i = first; i <= last; i++)
         if (buckets[i] > 0)
@@ -257,11 +249,9 @@ static void draw_histogram(FILE *f, const char *heading, const char *words,
     const struct {
         const char *name;
         double ns;
-    } marks[] = {
-        {"p50",                 cli_quantile(buckets, 0.5, max_ns)},
-        {"p99",              cli_quantile(buckets,                                  0.99, max_ns)},
-        {"max",(double)max_ns}
-    };
+    } marks[] = {{"p50", cli_quantile(buckets, 0.5, max_ns)},
+                 {"p99", cli_quantile(buckets, 0.99, max_ns)},
+                 {"max", (double)max_ns}};
     for (int i = 0; i < 3; i++) {
         char label[32], note[64];
         label_ns(marks[i].ns, label, sizeof label);

@@ -72,16 +72,14 @@ static void draw(FILE *f, const report_sweep *s)
             s->trial[i].chunk_frames > most_frames ? s->trial[i].chunk_frames : most_frames;
     }
     int most = (int)ceil(log2((double)most_frames));
-    chart c = {
-        .f = f,
-        .wide = true,
-        .x = {.from = 0,
-              .to = most > 0 ? most : 1,
-              .title = "frames per chunk",
-              .least_step = 1,
-              .label = label_frames},
-        .y = {.to = most_rate * 1.05, .title = "MiB/s of frames, durable"    }
-    };
+    chart c = {.f = f,
+               .wide = true,
+               .x = {.from = 0,
+                     .to = most > 0 ? most : 1,
+                     .title = "frames per chunk",
+                     .least_step = 1,
+                     .label = label_frames},
+               .y = {.to = most_rate * 1.05, .title = "MiB/s of frames, durable"}};
     page_card_begin(f, "Rate over the chunk size",
                     "For each codec the best shard size and number of threads.", true);
     chart_begin(&c, "rate over the frames per chunk, a line per codec");

@@ -16,8 +16,8 @@ typedef struct cat_options {
 
 static const cli_option options_table[] = {
     {"region", CLI_TEXT, offsetof(cat_options, region), "0:2,:,5",
-     "the part to print, a range or an index per dimension (all)"                                     },
-    {"npy",    CLI_FLAG, offsetof(cat_options, npy),    NULL,      "write a .npy file instead of text"},
+     "the part to print, a range or an index per dimension (all)"},
+    {"npy", CLI_FLAG, offsetof(cat_options, npy), NULL, "write a .npy file instead of text"},
 };
 
 #define TEXT_BYTES_PER_ITEM 64 /* the most one item's JSON takes, complex numbers included */

@@ -11,15 +11,15 @@ static const cli_verb *const verbs[] = {&cli_record, &cli_recover,  &cli_verify,
 enum { N_VERBS = sizeof verbs / sizeof verbs[0] };
 
 static const cli_option common_options[] = {
-    {"memory",   CLI_SIZE,   offsetof(cli_common, memory),   "SIZE",
-     "ceiling for everything that grows with the data (256MiB)"                                 },
-    {"threads",  CLI_COUNT,  offsetof(cli_common, threads),  "N",
-     "threads of the pool (one per processor)"                                                  },
+    {"memory", CLI_SIZE, offsetof(cli_common, memory), "SIZE",
+     "ceiling for everything that grows with the data (256MiB)"},
+    {"threads", CLI_COUNT, offsetof(cli_common, threads), "N",
+     "threads of the pool (one per processor)"},
     {"progress", CLI_CHOICE, offsetof(cli_common, progress), "auto|json|none",
-     "how progress is shown on standard error (auto)"                                           },
-    {"json",     CLI_FLAG,   offsetof(cli_common, json),     NULL,
-     "print one JSON object on standard output, also on failure"                                },
-    {"help",     CLI_FLAG,   offsetof(cli_common, help),     NULL,             "print this help"},
+     "how progress is shown on standard error (auto)"},
+    {"json", CLI_FLAG, offsetof(cli_common, json), NULL,
+     "print one JSON object on standard output, also on failure"},
+    {"help", CLI_FLAG, offsetof(cli_common, help), NULL, "print this help"},
 };
 enum { N_COMMON = sizeof common_options / sizeof common_options[0] };
 
@@ -62,10 +62,7 @@ static tg_status check_operands(const cli_verb *verb, const cli_operands *operan
 tg_status cli_parse_verb(const cli_verb *verb, int n, const char *const *args, void *options,
                          cli_operands *operands, tg_error *err)
 {
-    const cli_options tables[] = {
-        {verb->options,  verb->n_options},
-        {common_options, N_COMMON       }
-    };
+    const cli_options tables[] = {{verb->options, verb->n_options}, {common_options, N_COMMON}};
     cli_common *common = options;
     memset(options, 0, CLI_OPTIONS_BYTES);
     if (verb->defaults != NULL)

@@ -11,18 +11,15 @@ typedef struct entry {
 
 /* numcodecs' ids; in Zarr v3 as "numcodecs." and the id. */
 static const entry numcodecs[] = {
-    {"zstd",  tg_zstd_open },
-    {"gzip",  tg_gzip_open },
-    {"zlib",  tg_zlib_open },
-    {"blosc", tg_blosc_open},
-    {"lz4",   tg_lz4_open  },
+    {"zstd", tg_zstd_open},   {"gzip", tg_gzip_open}, {"zlib", tg_zlib_open},
+    {"blosc", tg_blosc_open}, {"lz4", tg_lz4_open},
 };
 
 static const entry v3_codecs[] = {
     {"crc32c", tg_crc32c_open},
-    {"zstd",   tg_zstd_open  },
-    {"gzip",   tg_gzip_open  },
-    {"blosc",  tg_blosc_open },
+    {"zstd", tg_zstd_open},
+    {"gzip", tg_gzip_open},
+    {"blosc", tg_blosc_open},
 };
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
 

@@ -56,16 +56,16 @@ static size_t fix_parameters(ZSTD_CCtx *z, const zstd_codec *c, size_t n)
         ZSTD_cParameter name;
         int value;
     } set[] = {
-        {ZSTD_c_compressionLevel, c->level           },
-        {ZSTD_c_windowLog,        (int)p.windowLog   },
-        {ZSTD_c_hashLog,          (int)p.hashLog     },
-        {ZSTD_c_chainLog,         (int)p.chainLog    },
-        {ZSTD_c_searchLog,        (int)p.searchLog   },
-        {ZSTD_c_minMatch,         (int)p.minMatch    },
-        {ZSTD_c_targetLength,     (int)p.targetLength},
-        {ZSTD_c_strategy,         (int)p.strategy    },
-        {ZSTD_c_checksumFlag,     c->checksum        },
-        {ZSTD_c_contentSizeFlag,  1                  }, /* a static context has no defaults */
+        {ZSTD_c_compressionLevel, c->level},
+        {ZSTD_c_windowLog, (int)p.windowLog},
+        {ZSTD_c_hashLog, (int)p.hashLog},
+        {ZSTD_c_chainLog, (int)p.chainLog},
+        {ZSTD_c_searchLog, (int)p.searchLog},
+        {ZSTD_c_minMatch, (int)p.minMatch},
+        {ZSTD_c_targetLength, (int)p.targetLength},
+        {ZSTD_c_strategy, (int)p.strategy},
+        {ZSTD_c_checksumFlag, c->checksum},
+        {ZSTD_c_contentSizeFlag, 1}, /* a static context has no defaults */
     };
 
     for (size_t i = 0; i < sizeof set / sizeof set[0]; i++) {

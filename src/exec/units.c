@@ -47,15 +47,15 @@ static const struct {
     uint32_t from;     /* the first index its engine gives */
     const char *unset; /* what it says outside an array; NULL: not set then */
 } engines[] = {
-    {"SLURM_ARRAY_TASK_ID",  0, NULL       },
-    {"PBS_ARRAY_INDEX",      0, NULL       },
-    {"SGE_TASK_ID",          1, "undefined"},
-    {"LSB_JOBINDEX",         1, "0"        },
-    {"OMPI_COMM_WORLD_RANK", 0, NULL       },
-    {"PMI_RANK",             0, NULL       },
-    {"PMIX_RANK",            0, NULL       },
-    {"SLURM_PROCID",         0, NULL       },
-    {"PARALLEL_SEQ",         1, NULL       },
+    {"SLURM_ARRAY_TASK_ID", 0, NULL},
+    {"PBS_ARRAY_INDEX", 0, NULL},
+    {"SGE_TASK_ID", 1, "undefined"},
+    {"LSB_JOBINDEX", 1, "0"},
+    {"OMPI_COMM_WORLD_RANK", 0, NULL},
+    {"PMI_RANK", 0, NULL},
+    {"PMIX_RANK", 0, NULL},
+    {"SLURM_PROCID", 0, NULL},
+    {"PARALLEL_SEQ", 1, NULL},
 };
 
 static tg_status part_from_environment(uint32_t n_parts, uint32_t *part, tg_error *err)

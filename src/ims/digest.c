@@ -39,11 +39,7 @@ static const uint32_t md5_sines[64] = {
 static void md5_block(uint32_t s[8], const uint8_t *p)
 {
     static const uint8_t turns[4][4] = {
-        {7, 12, 17, 22},
-        {5, 9,  14, 20},
-        {4, 11, 16, 23},
-        {6, 10, 15, 21}
-    };
+        {7, 12, 17, 22}, {5, 9, 14, 20}, {4, 11, 16, 23}, {6, 10, 15, 21}};
     uint32_t a = s[0], b = s[1], c = s[2], d = s[3];
     for (unsigned i = 0; i < 64; i++) {
         unsigned round = i / 16;

@@ -105,7 +105,7 @@ static void fill_defaults(tg_job *j)
                     .instrument = instrument,
                     .sigma = o->resolving_power > 0
                                  ? tg_sigma_of_resolving_power(instrument, o->resolving_power,
-                    o->power_mz)
+                                                               o->power_mz)
                              : o->sigma > 0 ? o->sigma
                                             : DEFAULT_SIGMA,
                     .divide_by_charge = o->fixed},

@@ -68,10 +68,8 @@ static tg_status take_unit(reading *k, tg_bytes p, uint64_t offset, tg_error *er
         tg_ion_result x;
         uint64_t at = sizeof h + (uint64_t)i * sizeof x;
         memcpy(&x, p.data + at, sizeof x);
-        r->found[r->n_found++] = (tg_found){
-            {x.hash[0], x.hash[1]},
-            x.msm, offset + RECORD_HEAD + at, k->part, 0
-        };
+        r->found[r->n_found++] =
+            (tg_found){{x.hash[0], x.hash[1]}, x.msm, offset + RECORD_HEAD + at, k->part, 0};
     }
     return TG_OK;
 }
@@ -196,9 +194,7 @@ void tg_results_free(tg_results *r)
 const tg_found *tg_results_find(const tg_results *r, const uint64_t hash[2])
 {
     uint64_t lo = 0, hi = r->n_found;
-    tg_found key = {
-        .hash = {hash[0], hash[1]}
-    };
+    tg_found key = {.hash = {hash[0], hash[1]}};
     while (lo < hi) {
         uint64_t mid = lo + (hi - lo) / 2;
         int d = by_hash(&r->found[mid], &key);

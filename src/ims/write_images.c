@@ -79,10 +79,8 @@ static tg_status choose_ions(gallery *g, const tg_ranking *ranking, tg_error *er
         if (!is_shown(g->j, a))
             continue;
         TG_TRY(tg_ion_make_at(g->j->space, a->formula, a->target, &ion, err));
-        g->ions[n++] = (kept_ion){
-            (double)ion.mass, a->formula, {ion.hash[0], ion.hash[1]},
-              a->target, 0
-        };
+        g->ions[n++] =
+            (kept_ion){(double)ion.mass, a->formula, {ion.hash[0], ion.hash[1]}, a->target, 0};
     }
     tg_heap_sort(g->ions, n, sizeof *g->ions, by_hash);
     uint64_t unique = 0;
@@ -105,8 +103,7 @@ static tg_status stack_attributes(const gallery *g, tg_json **out, tg_error *err
         .axes = {{"c", NULL, NULL, 1}, {"y", NULL, NULL, 1}, {"x", NULL, NULL, 1}},
         .n_axes = 3,
         .n_levels = 1,
-        .dtype = {TG_DT_FLOAT,                    4                             }
-    };
+        .dtype = {TG_DT_FLOAT, 4}};
     TG_AUTO_PTR(tg_json) root = NULL;
     tg_json *names = tg_json_new_array();
 
@@ -135,18 +132,16 @@ static tg_status make_stack(gallery *g, tg_error *err)
     uint64_t chunk[3] = {1, info->height, info->width};
     static const char *const names[3] = {"c", "y", "x"};
     float fill = NAN;
-    tg_array_options o = {
-        .size = sizeof o,
-        .format = 3,
-        .dtype = {TG_DT_FLOAT, 4},
-        .ndim = 3,
-        .shape = shape,
-        .chunk = chunk,
-        .codec = "zstd:1",
-        .fill = &fill,
-        .dimension_names = names,
-        .overwrite = true
-    };
+    tg_array_options o = {.size = sizeof o,
+                          .format = 3,
+                          .dtype = {TG_DT_FLOAT, 4},
+                          .ndim = 3,
+                          .shape = shape,
+                          .chunk = chunk,
+                          .codec = "zstd:1",
+                          .fill = &fill,
+                          .dimension_names = names,
+                          .overwrite = true};
     TG_AUTO_PTR(tg_json) attributes = NULL;
     TG_AUTO(tg_str) text = NULL;
 

@@ -8,21 +8,14 @@ static const struct {
     const char *name;
     tg_dtype type;
 } names[] = {
-    {"bool",       {TG_DT_BOOL, 1}    },
-    {"int8",       {TG_DT_INT, 1}     },
-    {"int16",      {TG_DT_INT, 2}     },
-    {"int32",      {TG_DT_INT, 4}     },
-    {"int64",      {TG_DT_INT, 8}     },
-    {"uint8",      {TG_DT_UINT, 1}    },
-    {"uint16",     {TG_DT_UINT, 2}    },
-    {"uint32",     {TG_DT_UINT, 4}    },
-    {"uint64",     {TG_DT_UINT, 8}    },
-    {"float16",    {TG_DT_FLOAT, 2}   },
-    {"float32",    {TG_DT_FLOAT, 4}   },
-    {"float64",    {TG_DT_FLOAT, 8}   },
-    {"complex64",  {TG_DT_COMPLEX, 8} },
-    {"complex128", {TG_DT_COMPLEX, 16}},
-    {"string",     {TG_DT_STRING, 0}  },
+    {"bool", {TG_DT_BOOL, 1}},         {"int8", {TG_DT_INT, 1}},
+    {"int16", {TG_DT_INT, 2}},         {"int32", {TG_DT_INT, 4}},
+    {"int64", {TG_DT_INT, 8}},         {"uint8", {TG_DT_UINT, 1}},
+    {"uint16", {TG_DT_UINT, 2}},       {"uint32", {TG_DT_UINT, 4}},
+    {"uint64", {TG_DT_UINT, 8}},       {"float16", {TG_DT_FLOAT, 2}},
+    {"float32", {TG_DT_FLOAT, 4}},     {"float64", {TG_DT_FLOAT, 8}},
+    {"complex64", {TG_DT_COMPLEX, 8}}, {"complex128", {TG_DT_COMPLEX, 16}},
+    {"string", {TG_DT_STRING, 0}},
 };
 enum { N_NAMES = sizeof names / sizeof names[0] };
 

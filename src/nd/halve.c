@@ -227,9 +227,9 @@ static rows_fn find_rows(tg_dtype t, tg_halve_method method)
 {
     /* By kind (unsigned, signed, float), log2 of the size, method. */
     static const rows_fn table[3][4][3] = {
-        {METHODS(uint8_t),   METHODS(uint16_t),               METHODS(uint32_t), METHODS(uint64_t)},
-        {METHODS(int8_t),    METHODS(int16_t),                METHODS(int32_t),  METHODS(int64_t) },
-        {{NULL, NULL, NULL}, {half_mean, half_min, half_max}, METHODS(float),    METHODS(double)  },
+        {METHODS(uint8_t), METHODS(uint16_t), METHODS(uint32_t), METHODS(uint64_t)},
+        {METHODS(int8_t), METHODS(int16_t), METHODS(int32_t), METHODS(int64_t)},
+        {{NULL, NULL, NULL}, {half_mean, half_min, half_max}, METHODS(float), METHODS(double)},
     };
     static const rows_fn first[4] = {first_uint8_t, first_uint16_t, first_uint32_t,
                                      first_uint64_t};

@@ -223,12 +223,12 @@ static tg_status check_root_labels(const ome_check *c, const ome_node *n, tg_err
 
 /* The first member that is there says what the node is. */
 static const ome_root roots[] = {
-    {"plate",                 "plate",      ome_check_plate     },
-    {"well",                  "well",       check_root_well     },
-    {"image-label",           "label",      ome_check_image_tree},
-    {"multiscales",           "image",      ome_check_image_tree},
-    {"labels",                "labels",     check_root_labels   },
-    {"bioformats2raw.layout", "collection", check_collection    },
+    {"plate", "plate", ome_check_plate},
+    {"well", "well", check_root_well},
+    {"image-label", "label", ome_check_image_tree},
+    {"multiscales", "image", ome_check_image_tree},
+    {"labels", "labels", check_root_labels},
+    {"bioformats2raw.layout", "collection", check_collection},
 };
 
 static tg_status check_node(const ome_check *c, const ome_node *n, tg_error *err)

@@ -363,13 +363,11 @@ static tg_status mem_begin(tg_store *s, const char *key, tg_object_options optio
     (void)cancel;
     if (base == NULL)
         return tg_fail(err, TG_NO_MEMORY, "no memory for '%s'", key);
-    *o = (mem_object){
-        .base = {.ops = &object_ops, .align = 1},
-        .store = (mem_store *)s,
-        .key = tg_strdup(key),
-        .visible = options.visible,
-        .reopened = options.reopen
-    };
+    *o = (mem_object){.base = {.ops = &object_ops, .align = 1},
+                      .store = (mem_store *)s,
+                      .key = tg_strdup(key),
+                      .visible = options.visible,
+                      .reopened = options.reopen};
     if (o->key == NULL)
         return tg_fail(err, TG_NO_MEMORY, "no memory for '%s'", key);
     TG_TRY(attach_value(o, key, err));

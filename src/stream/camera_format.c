@@ -33,13 +33,7 @@ static bool take_bits(const char **s, tg_camera_format *f)
     static const struct {
         const char *word;
         uint32_t bits;
-    } known[] = {
-        {"8",  8 },
-        {"10", 10},
-        {"12", 12},
-        {"14", 14},
-        {"16", 16}
-    };
+    } known[] = {{"8", 8}, {"10", 10}, {"12", 12}, {"14", 14}, {"16", 16}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (take(s, known[i].word)) {
             f->bits = known[i].bits;

@@ -307,12 +307,10 @@ static tg_status stamp(const tg_lane *n, tg_json *o, tg_error *err)
     const struct {
         const char *key;
         uint64_t value;
-    } numbers[] = {
-        {"frames",  atomic_load(&c->published)                      },
-        {"dropped", atomic_load(&c->dropped)                        },
-        {"skipped", atomic_load(&c->skipped) + atomic_load(&c->lost)},
-        {"errors",  atomic_load(&c->failed)                         }
-    };
+    } numbers[] = {{"frames", atomic_load(&c->published)},
+                   {"dropped", atomic_load(&c->dropped)},
+                   {"skipped", atomic_load(&c->skipped) + atomic_load(&c->lost)},
+                   {"errors", atomic_load(&c->failed)}};
 
     bool complete = !atomic_load(&n->failed) && !atomic_load(&n->failed_to_write);
     TG_TRY(tg_json_set(o, "complete", tg_json_new_bool(complete), err));

@@ -32,9 +32,7 @@ tg_status tg_pyramid_init(tg_pyramid *p, uint64_t height, uint64_t width, tg_dty
                        " can be halved %" PRIu32 " times",
                        n_levels, height, width, most_levels(height, width));
     for (uint32_t i = 0; i <= n_levels; i++) {
-        tg_shape shape = {
-            2, {height, width}
-        };
+        tg_shape shape = {2, {height, width}};
         TG_TRY(tg_shape_bytes(&shape, dtype.size, &made.bytes[i], err));
         made.height[i] = height;
         made.width[i] = width;

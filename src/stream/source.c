@@ -202,11 +202,9 @@ tg_status tg_source_next(tg_source *s, void *room, size_t row_pitch, tg_source_f
     if (s->ended)
         return tg_fail(err, TG_CLOSED, "source '%s' has ended", s->info.name);
     TG_TRY(tg_cancel_check(cancel, err));
-    tg_source_frame got = {
-        .size = sizeof got,
-        .layout = {.size = sizeof got.layout   },
-        .meta = { .size = sizeof got.meta, .time_device_ns = INT64_MIN}
-    };
+    tg_source_frame got = {.size = sizeof got,
+                           .layout = {.size = sizeof got.layout},
+                           .meta = {.size = sizeof got.meta, .time_device_ns = INT64_MIN}};
     tg_status st = s->ops->next(s, room, pitch, &got, cancel, err);
     if (st == TG_OK)
         *frame = got;

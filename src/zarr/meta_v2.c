@@ -197,13 +197,10 @@ typedef struct step {
 static tg_status read_all(tg_array_meta *m, tg_error *err)
 {
     static const step steps[] = {
-        {read_shape,     "shape"              },
-        {read_dtype,     NULL                 },
-        {read_chunks,    "chunks"             },
-        {read_separator, "dimension_separator"},
-        {read_order,     "order"              },
-        {read_fill,      NULL                 },
-        {read_codecs,    NULL                 },
+        {read_shape, "shape"},   {read_dtype, NULL},
+        {read_chunks, "chunks"}, {read_separator, "dimension_separator"},
+        {read_order, "order"},   {read_fill, NULL},
+        {read_codecs, NULL},
     };
 
     TG_TRY(check_format(m->doc, err));

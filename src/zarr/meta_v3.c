@@ -185,13 +185,13 @@ typedef struct step {
 static tg_status read_all(tg_array_meta *m, tg_error *err)
 {
     static const step steps[] = {
-        {read_shape,        NULL                },
-        {read_data_type,    NULL                },
-        {read_grid,         "chunk_grid"        },
+        {read_shape, NULL},
+        {read_data_type, NULL},
+        {read_grid, "chunk_grid"},
         {read_key_encoding, "chunk_key_encoding"},
-        {read_fill,         NULL                },
-        {read_codecs,       "codecs"            },
-        {read_names,        "dimension_names"   },
+        {read_fill, NULL},
+        {read_codecs, "codecs"},
+        {read_names, "dimension_names"},
     };
 
     TG_TRY(check_kind(m->doc, err));

@@ -25,8 +25,8 @@ static const struct {
     tg_node_kind kind; /* of format 3: in the document */
 } documents[] = {
     {"zarr.json", 3, TG_NODE_GROUP},
-    {".zarray",   2, TG_NODE_ARRAY},
-    {".zgroup",   2, TG_NODE_GROUP},
+    {".zarray", 2, TG_NODE_ARRAY},
+    {".zgroup", 2, TG_NODE_GROUP},
 };
 enum { N_DOCUMENTS = sizeof documents / sizeof documents[0] };
 

@@ -43,9 +43,7 @@ static tg_status write_alone(tg_array *a, tg_unit_buffers *b, const char *key,
                              tg_make_fn make, void *user, const tg_cancel *cancel,
                              tg_error *err)
 {
-    change c = {
-        make, user, {NULL, 0}
-    };
+    change c = {make, user, {NULL, 0}};
 
     if (covered)
         TG_TRY(tg_name_chunk(a, key, UINT64_MAX,

@@ -75,8 +75,8 @@ static void a_full_device_is_told(void)
 }
 
 static const struct test tests[] = {
-    {"writes_every_kind",      writes_every_kind     },
+    {"writes_every_kind", writes_every_kind},
     {"an_empty_object_is_one", an_empty_object_is_one},
-    {"a_full_device_is_told",  a_full_device_is_told },
+    {"a_full_device_is_told", a_full_device_is_told},
 };
 TEST_MAIN(tests)

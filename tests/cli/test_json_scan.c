@@ -59,8 +59,8 @@ static void stops_at_the_end(void)
 }
 
 static const struct test tests[] = {
-    {"finds_members",    finds_members   },
-    {"finds_items",      finds_items     },
+    {"finds_members", finds_members},
+    {"finds_items", finds_items},
     {"stops_at_the_end", stops_at_the_end},
 };
 TEST_MAIN(tests)

@@ -10,13 +10,10 @@ static void parses(void)
         uint64_t start[3], count[3];
         int single;
     } rows[] = {
-        {NULL,        {0, 0, 0}, {4, 6, 5}, 0},
-        {":",         {0, 0, 0}, {4, 6, 5}, 0},
-        {"0:2,:,4",   {0, 0, 4}, {2, 6, 1}, 4},
-        {"3",         {3, 0, 0}, {1, 6, 5}, 1},
-        {"-1,-2:,:3", {3, 4, 0}, {1, 2, 3}, 1},
-        {"4:4",       {4, 0, 0}, {0, 6, 5}, 0},
-        {":,:,:-1",   {0, 0, 0}, {4, 6, 4}, 0},
+        {NULL, {0, 0, 0}, {4, 6, 5}, 0},        {":", {0, 0, 0}, {4, 6, 5}, 0},
+        {"0:2,:,4", {0, 0, 4}, {2, 6, 1}, 4},   {"3", {3, 0, 0}, {1, 6, 5}, 1},
+        {"-1,-2:,:3", {3, 4, 0}, {1, 2, 3}, 1}, {"4:4", {4, 0, 0}, {0, 6, 5}, 0},
+        {":,:,:-1", {0, 0, 0}, {4, 6, 4}, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         cli_region r;
@@ -124,9 +121,9 @@ static void counts_hostile_extents(void)
 }
 
 static const struct test tests[] = {
-    {"parses",                 parses                },
-    {"refuses",                refuses               },
-    {"walks",                  walks                 },
+    {"parses", parses},
+    {"refuses", refuses},
+    {"walks", walks},
     {"counts_hostile_extents", counts_hostile_extents},
 };
 TEST_MAIN(tests)

@@ -69,13 +69,13 @@ static const struct kind {
     tg_status (*open)(tg_store **, const char *dir, tg_error *);
     bool persistent; /* what was closed can be opened again */
 } kinds[] = {
-    {"memory",       open_mem,          false},
-    {"direct",       open_direct,       true },
-    {"buffered",     open_buffered,     true },
-    {"walked",       open_walked,       true },
-    {"unsynced",     open_unsynced,     true },
-    {"zip",          open_zip,          true },
-    {"zip buffered", open_zip_buffered, true },
+    {"memory", open_mem, false},
+    {"direct", open_direct, true},
+    {"buffered", open_buffered, true},
+    {"walked", open_walked, true},
+    {"unsynced", open_unsynced, true},
+    {"zip", open_zip, true},
+    {"zip buffered", open_zip_buffered, true},
 };
 
 static char folder[TEST_PATH];
@@ -168,16 +168,16 @@ static void ranges(tg_store *s, const struct kind *k)
         tg_status want;
         const char *bytes;
     } rows[] = {
-        {"all",            {TG_RANGE_ALL, 0, 0},            TG_OK,      "0123456789"},
-        {"at",             {TG_RANGE_AT, 2, 3},             TG_OK,      "234"       },
-        {"at the end",     {TG_RANGE_AT, 10, 0},            TG_OK,      ""          },
-        {"past the end",   {TG_RANGE_AT, 8, 3},             TG_CORRUPT, ""          },
-        {"far past",       {TG_RANGE_AT, UINT64_MAX, 1},    TG_CORRUPT, ""          },
-        {"overflow",       {TG_RANGE_AT, 2, 8 + (1 << 30)}, TG_CORRUPT, ""          },
-        {"last",           {TG_RANGE_LAST, 0, 4},           TG_OK,      "6789"      },
-        {"last of none",   {TG_RANGE_LAST, 0, 0},           TG_OK,      ""          },
-        {"last is longer", {TG_RANGE_LAST, 0, 99},          TG_OK,      "0123456789"},
-        {"last is huge",   {TG_RANGE_LAST, 0, UINT64_MAX},  TG_OK,      "0123456789"},
+        {"all", {TG_RANGE_ALL, 0, 0}, TG_OK, "0123456789"},
+        {"at", {TG_RANGE_AT, 2, 3}, TG_OK, "234"},
+        {"at the end", {TG_RANGE_AT, 10, 0}, TG_OK, ""},
+        {"past the end", {TG_RANGE_AT, 8, 3}, TG_CORRUPT, ""},
+        {"far past", {TG_RANGE_AT, UINT64_MAX, 1}, TG_CORRUPT, ""},
+        {"overflow", {TG_RANGE_AT, 2, 8 + (1 << 30)}, TG_CORRUPT, ""},
+        {"last", {TG_RANGE_LAST, 0, 4}, TG_OK, "6789"},
+        {"last of none", {TG_RANGE_LAST, 0, 0}, TG_OK, ""},
+        {"last is longer", {TG_RANGE_LAST, 0, 99}, TG_OK, "0123456789"},
+        {"last is huge", {TG_RANGE_LAST, 0, UINT64_MAX}, TG_OK, "0123456789"},
     };
     char dst[64];
     (void)k;
@@ -207,11 +207,7 @@ static void ranges(tg_store *s, const struct kind *k)
     REQUIRE_OK(tg_store_get(s, "v", tg_range_last(3), 9, &b, NULL, NULL));
     CHECK(b.len == 3 && memcmp(b.data, "789", 3) == 0);
 
-    tg_span spans[] = {
-        {0, 2, dst    },
-        {5, 1, dst + 2},
-        {7, 3, dst + 3}
-    };
+    tg_span spans[] = {{0, 2, dst}, {5, 1, dst + 2}, {7, 3, dst + 3}};
     REQUIRE_OK(tg_store_get_ranges(s, "v", spans, 3, NULL, NULL));
     CHECK(memcmp(dst, "015789", 6) == 0);
     spans[2].len = 4;
@@ -269,13 +265,13 @@ static void listing(tg_store *s, const struct kind *k)
         int stop;
         const char *want;
     } rows[] = {
-        {"",       99, "b c-x/ c.x c/ c0 zarr.json "},
-        {"",       2,  "b c-x/ "                    },
-        {"c/",     99, "0/ 1/ "                     },
-        {"c/0/",   99, "0 1 "                       },
-        {"b/",     99, ""                           },
-        {"none/",  99, ""                           },
-        {"c/0/0/", 99, ""                           },
+        {"", 99, "b c-x/ c.x c/ c0 zarr.json "},
+        {"", 2, "b c-x/ "},
+        {"c/", 99, "0/ 1/ "},
+        {"c/0/", 99, "0 1 "},
+        {"b/", 99, ""},
+        {"none/", 99, ""},
+        {"c/0/0/", 99, ""},
     };
     (void)k;
 
@@ -650,20 +646,20 @@ ON_EACH(from_many_threads)
 ON_EACH(opened_again)
 
 static const struct test tests[] = {
-    {"values",                 values_               },
-    {"ranges",                 ranges_               },
-    {"bad_keys",               bad_keys_             },
-    {"listing",                listing_              },
-    {"removing",               removing_             },
-    {"new_only",               new_only_             },
-    {"lazily",                 lazily_               },
-    {"sizes",                  sizes_                },
-    {"cancelled",              cancelled_            },
-    {"appended",               appended_             },
-    {"hidden_until_sealed",    hidden_until_sealed_  },
-    {"visible",                visible_              },
-    {"from_many_threads",      from_many_threads_    },
-    {"opened_again",           opened_again_         },
+    {"values", values_},
+    {"ranges", ranges_},
+    {"bad_keys", bad_keys_},
+    {"listing", listing_},
+    {"removing", removing_},
+    {"new_only", new_only_},
+    {"lazily", lazily_},
+    {"sizes", sizes_},
+    {"cancelled", cancelled_},
+    {"appended", appended_},
+    {"hidden_until_sealed", hidden_until_sealed_},
+    {"visible", visible_},
+    {"from_many_threads", from_many_threads_},
+    {"opened_again", opened_again_},
     {"every_allocation_fails", every_allocation_fails},
 };
 

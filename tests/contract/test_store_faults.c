@@ -228,17 +228,17 @@ enum {
 };
 
 static const struct step plan[N_STEPS] = {
-    [PUT_OLD] = {"keep/old", 100, 200,      false, TG_OK},
-    [PUT_BIG] = {"keep/big", 300, BIG,      false, TG_OK},
-    [PUT_NEW] = {"d/e/new",  0,   50,       false, TG_OK},
-    [LAZY_NEW] = {"l/new",    0,   60,       false, TG_OK},
-    [LAZY_OLD] = {"l/old",    70,  80,       false, TG_OK},
-    [SYNC] = {NULL,       0,   0,        false, TG_OK},
-    [HIDDEN] = {"o/hidden", 90,  BIG + 77, false, TG_OK},
-    [SEEN] = {"o/seen",   0,   40000,    false, TG_OK},
-    [REMOVE] = {"gone",     10,  0,        false, TG_OK},
-    [LIST] = {NULL,       0,   0,        false, TG_OK},
-    [SHUT] = {NULL,       0,   0,        false, TG_OK},
+    [PUT_OLD] = {"keep/old", 100, 200, false, TG_OK},
+    [PUT_BIG] = {"keep/big", 300, BIG, false, TG_OK},
+    [PUT_NEW] = {"d/e/new", 0, 50, false, TG_OK},
+    [LAZY_NEW] = {"l/new", 0, 60, false, TG_OK},
+    [LAZY_OLD] = {"l/old", 70, 80, false, TG_OK},
+    [SYNC] = {NULL, 0, 0, false, TG_OK},
+    [HIDDEN] = {"o/hidden", 90, BIG + 77, false, TG_OK},
+    [SEEN] = {"o/seen", 0, 40000, false, TG_OK},
+    [REMOVE] = {"gone", 10, 0, false, TG_OK},
+    [LIST] = {NULL, 0, 0, false, TG_OK},
+    [SHUT] = {NULL, 0, 0, false, TG_OK},
 };
 static struct step steps[N_STEPS];
 static int n_reported;
@@ -325,10 +325,10 @@ static struct kind {
     const char *name;
     bool zip, buffered;
 } kinds[] = {
-    {"direct",       false, false},
-    {"buffered",     false, true },
-    {"zip",          true,  false},
-    {"zip buffered", true,  true },
+    {"direct", false, false},
+    {"buffered", false, true},
+    {"zip", true, false},
+    {"zip buffered", true, true},
 };
 
 static tg_status open_store(tg_store **s, const struct kind *k, tg_store_mode mode,
@@ -524,11 +524,7 @@ static void every_call_fails(void)
         int error;
         bool sticky;
     } faults[] = {
-        {ENOSPC, true },
-        {EDQUOT, false},
-        {EIO,    false},
-        {EINTR,  false},
-        {0,      false},
+        {ENOSPC, true}, {EDQUOT, false}, {EIO, false}, {EINTR, false}, {0, false},
     };
     begin();
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
@@ -575,10 +571,10 @@ static void coverage(void)
 }
 
 static const struct test tests[] = {
-    {"every_call_fails",                      every_call_fails                     },
-    {"every_call_fails_without_rename_new",   every_call_fails_without_rename_new  },
+    {"every_call_fails", every_call_fails},
+    {"every_call_fails_without_rename_new", every_call_fails_without_rename_new},
     {"every_call_fails_behind_a_long_object", every_call_fails_behind_a_long_object},
-    {"coverage",                              coverage                             },
+    {"coverage", coverage},
 };
 
 TEST_MAIN(tests)

@@ -76,19 +76,9 @@ static int errno_of(const char *s)
     static const struct {
         const char *name;
         int e;
-    } known[] = {
-        {"ENOSPC", ENOSPC},
-        {"EIO",    EIO   },
-        {"EDQUOT", EDQUOT},
-        {"EINTR",  EINTR },
-        {"EMFILE", EMFILE},
-        {"EROFS",  EROFS },
-        {"EACCES", EACCES},
-        {"ENOMEM", ENOMEM},
-        {"EFBIG",  EFBIG },
-        {"EAGAIN", EAGAIN},
-        {"ESTALE", ESTALE}
-    };
+    } known[] = {{"ENOSPC", ENOSPC}, {"EIO", EIO},       {"EDQUOT", EDQUOT}, {"EINTR", EINTR},
+                 {"EMFILE", EMFILE}, {"EROFS", EROFS},   {"EACCES", EACCES}, {"ENOMEM", ENOMEM},
+                 {"EFBIG", EFBIG},   {"EAGAIN", EAGAIN}, {"ESTALE", ESTALE}};
     for (size_t i = 0; s != NULL && i < sizeof known / sizeof known[0]; i++) {
         if (strcmp(s, known[i].name) == 0)
             return known[i].e;

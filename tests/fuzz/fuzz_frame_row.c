@@ -7,16 +7,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const tg_dtype dtypes[8] = {
-    {TG_DT_BOOL,   1},
-    {TG_DT_INT,    1},
-    {TG_DT_UINT,   2},
-    {TG_DT_INT,    4},
-    {TG_DT_UINT,   8},
-    {TG_DT_FLOAT,  2},
-    {TG_DT_FLOAT,  8},
-    {TG_DT_STRING, 0}
-};
+static const tg_dtype dtypes[8] = {{TG_DT_BOOL, 1},  {TG_DT_INT, 1},   {TG_DT_UINT, 2},
+                                   {TG_DT_INT, 4},   {TG_DT_UINT, 8},  {TG_DT_FLOAT, 2},
+                                   {TG_DT_FLOAT, 8}, {TG_DT_STRING, 0}};
 
 static void choose_columns(tg_frame_columns *c, unsigned bits)
 {

@@ -252,10 +252,7 @@ static int set_option(wish *w, char *arg)
 
 static int do_create(tg_store *s, char **arg, int n_args)
 {
-    wish w = {
-        .o = {.size = sizeof w.o, .shape = w.shape},
-          .pieces = 1
-    };
+    wish w = {.o = {.size = sizeof w.o, .shape = w.shape}, .pieces = 1};
     const uint64_t zero[TG_MAX_NDIM] = {0};
     tg_array *a = NULL;
     size_t len = 0;

@@ -47,13 +47,13 @@ static void known_sums(void)
         size_t n;
         uint32_t want;
     } rows[] = {
-        {"",          0,  0         },
-        {"a",         1,  0xc1d04330},
-        {"123456789", 9,  0xe3069283},
-        {zeros,       32, 0x8a9136aa}, /* these four: RFC 3720, appendix B.4 */
-        {ones,        32, 0x62a8ab43},
-        {up,          32, 0x46dd794e},
-        {down,        32, 0x113fdb5c},
+        {"", 0, 0},
+        {"a", 1, 0xc1d04330},
+        {"123456789", 9, 0xe3069283},
+        {zeros, 32, 0x8a9136aa}, /* these four: RFC 3720, appendix B.4 */
+        {ones, 32, 0x62a8ab43},
+        {up, 32, 0x46dd794e},
+        {down, 32, 0x113fdb5c},
     };
     IN_BOTH_FORMS
     {
@@ -147,11 +147,11 @@ static void sums_of_huge_parts_combine(void)
 }
 
 static const struct test tests[] = {
-    {"known_sums",                      known_sums                     },
+    {"known_sums", known_sums},
     {"every_length_at_every_alignment", every_length_at_every_alignment},
-    {"long_ones",                       long_ones                      },
-    {"a_sum_goes_on_and_sums_combine",  a_sum_goes_on_and_sums_combine },
-    {"sums_of_huge_parts_combine",      sums_of_huge_parts_combine     },
+    {"long_ones", long_ones},
+    {"a_sum_goes_on_and_sums_combine", a_sum_goes_on_and_sums_combine},
+    {"sums_of_huge_parts_combine", sums_of_huge_parts_combine},
 };
 
 TEST_MAIN(tests)

@@ -25,23 +25,24 @@ static void reads(void)
         const char *name, *text, *want;
         char separator;
     } rows[] = {
-        {"plain",           "a,b\n1,2\n",              "a|b@1/1|2@2/",              0  },
-        {"no end",          "a,b\n1,2",                "a|b@1/1|2@2/",              0  },
-        {"crlf",            "a,b\r\n1,2\r\n",          "a|b@1/1|2@2/",              0  },
+        {"plain", "a,b\n1,2\n", "a|b@1/1|2@2/", 0},
+        {"no end", "a,b\n1,2", "a|b@1/1|2@2/", 0},
+        {"crlf", "a,b\r\n1,2\r\n", "a|b@1/1|2@2/", 0},
         {"mark",
          "\xef\xbb\xbf"
-         "a,b\n",                                      "a|b@1/",                    0  },
-        {"tabs",            "a,x\tb\tc\n",             "a,x|b|c@1/",                0  },
-        {"semicolons",      "a;b;1,5\n",               "a|b|1,5@1/",                0  },
-        {"told",            "a;b,c\n",                 "a;b|c@1/",                  ','},
-        {"empty fields",    ",\n",                     "|@1/",                      0  },
-        {"blank lines",     "\n\na\n\n\nb\n\n",        "a@3/b@6/",                  0  },
-        {"quotes",          "\"a,b\",\"c\"\"d\"\n",    "a,b|c\"d@1/",               0  },
-        {"line end inside", "\"a\nb\",c\nd,e\n",       "a\nb|c@1/d|e@3/",           0  },
-        {"quote inside",    "a\"b,c\n",                "a\"b|c@1/",                 ','},
-        {"stray quote",     "a\"b,c,d,e,f,g,h\n1,2\n", "a\"b|c|d|e|f|g|h@1/1|2@2/", ','},
-        {"empty quotes",    "\"\",x\n",                "|x@1/",                     0  },
-        {"nothing",         "",                        "",                          0  },
+         "a,b\n",
+         "a|b@1/", 0},
+        {"tabs", "a,x\tb\tc\n", "a,x|b|c@1/", 0},
+        {"semicolons", "a;b;1,5\n", "a|b|1,5@1/", 0},
+        {"told", "a;b,c\n", "a;b|c@1/", ','},
+        {"empty fields", ",\n", "|@1/", 0},
+        {"blank lines", "\n\na\n\n\nb\n\n", "a@3/b@6/", 0},
+        {"quotes", "\"a,b\",\"c\"\"d\"\n", "a,b|c\"d@1/", 0},
+        {"line end inside", "\"a\nb\",c\nd,e\n", "a\nb|c@1/d|e@3/", 0},
+        {"quote inside", "a\"b,c\n", "a\"b|c@1/", ','},
+        {"stray quote", "a\"b,c,d,e,f,g,h\n1,2\n", "a\"b|c|d|e|f|g|h@1/1|2@2/", ','},
+        {"empty quotes", "\"\",x\n", "|x@1/", 0},
+        {"nothing", "", "", 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         TG_AUTO(tg_text) seen = {0};
@@ -60,10 +61,10 @@ static void refuses_with_the_line(void)
         size_t len;
         const char *want;
     } rows[] = {
-        {"open quote",   "a\n\"b\nc\n", 7, "line 2: a quote is opened and never closed"},
-        {"behind quote", "a\n\"b\"c\n", 7, "line 2: text behind a closing quote"       },
-        {"nul",          "a\nb\0c\n",   6, "line 2: a NUL"                             },
-        {"quoted nul",   "\"b\0c\"\n",  6, "line 1: a NUL"                             },
+        {"open quote", "a\n\"b\nc\n", 7, "line 2: a quote is opened and never closed"},
+        {"behind quote", "a\n\"b\"c\n", 7, "line 2: text behind a closing quote"},
+        {"nul", "a\nb\0c\n", 6, "line 2: a NUL"},
+        {"quoted nul", "\"b\0c\"\n", 6, "line 1: a NUL"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         TG_AUTO(tg_text) seen = {0};
@@ -107,10 +108,10 @@ static void every_allocation_may_fail(void)
 }
 
 static const struct test tests[] = {
-    {"reads",                      reads                     },
-    {"refuses_with_the_line",      refuses_with_the_line     },
+    {"reads", reads},
+    {"refuses_with_the_line", refuses_with_the_line},
     {"what_is_written_reads_back", what_is_written_reads_back},
-    {"every_allocation_may_fail",  every_allocation_may_fail },
+    {"every_allocation_may_fail", every_allocation_may_fail},
 };
 
 TEST_MAIN(tests)

@@ -46,11 +46,11 @@ static void a_long_key_keeps_its_end(void)
 }
 
 static const struct test tests[] = {
-    {"names_every_code",                                  names_every_code              },
-    {"errno_becomes_a_code_and_words",                    errno_becomes_a_code_and_words},
+    {"names_every_code", names_every_code},
+    {"errno_becomes_a_code_and_words", errno_becomes_a_code_and_words},
     {"the_nearest_key_wins_and_a_new_failure_forgets_it",
-     the_nearest_key_wins_and_a_new_failure_forgets_it                                  },
-    {"a_long_key_keeps_its_end",                          a_long_key_keeps_its_end      },
+     the_nearest_key_wins_and_a_new_failure_forgets_it},
+    {"a_long_key_keeps_its_end", a_long_key_keeps_its_end},
 };
 
 TEST_MAIN(tests)

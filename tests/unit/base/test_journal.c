@@ -446,20 +446,20 @@ static void every_allocation_may_fail(void)
 }
 
 static const struct test tests[] = {
-    {"what_was_added_comes_back_in_order",          what_was_added_comes_back_in_order      },
-    {"large_records_pass_the_buffer",               large_records_pass_the_buffer           },
-    {"a_damaged_journal_ends_before_the_damage",    a_damaged_journal_ends_before_the_damage},
-    {"a_record_counts_only_at_its_own_place",       a_record_counts_only_at_its_own_place   },
-    {"going_on_cuts_the_torn_end_first",            going_on_cuts_the_torn_end_first        },
-    {"refusals_name_what_they_met",                 refusals_name_what_they_met             },
-    {"every_failing_call_is_reported",              every_failing_call_is_reported          },
-    {"a_file_system_that_cannot_rename_so",         a_file_system_that_cannot_rename_so     },
-    {"an_unfinished_creation_is_no_obstacle",       an_unfinished_creation_is_no_obstacle   },
+    {"what_was_added_comes_back_in_order", what_was_added_comes_back_in_order},
+    {"large_records_pass_the_buffer", large_records_pass_the_buffer},
+    {"a_damaged_journal_ends_before_the_damage", a_damaged_journal_ends_before_the_damage},
+    {"a_record_counts_only_at_its_own_place", a_record_counts_only_at_its_own_place},
+    {"going_on_cuts_the_torn_end_first", going_on_cuts_the_torn_end_first},
+    {"refusals_name_what_they_met", refusals_name_what_they_met},
+    {"every_failing_call_is_reported", every_failing_call_is_reported},
+    {"a_file_system_that_cannot_rename_so", a_file_system_that_cannot_rename_so},
+    {"an_unfinished_creation_is_no_obstacle", an_unfinished_creation_is_no_obstacle},
     {"the_cut_is_durable_before_anything_is_added",
-     the_cut_is_durable_before_anything_is_added                                            },
-    {"a_failing_read_is_no_end",                    a_failing_read_is_no_end                },
-    {"the_first_failure_is_sticky",                 the_first_failure_is_sticky             },
-    {"every_allocation_may_fail",                   every_allocation_may_fail               },
+     the_cut_is_durable_before_anything_is_added},
+    {"a_failing_read_is_no_end", a_failing_read_is_no_end},
+    {"the_first_failure_is_sticky", the_first_failure_is_sticky},
+    {"every_allocation_may_fail", every_allocation_may_fail},
 };
 
 TEST_MAIN(tests)

@@ -123,13 +123,13 @@ static void a_token_says_why_work_must_stop(void)
 }
 
 static const struct test tests[] = {
-    {"what_is_held_is_counted",              what_is_held_is_counted             },
-    {"sizes_that_overflow_are_no_memory",    sizes_that_overflow_are_no_memory   },
-    {"a_buffer_keeps_its_bytes",             a_buffer_keeps_its_bytes            },
+    {"what_is_held_is_counted", what_is_held_is_counted},
+    {"sizes_that_overflow_are_no_memory", sizes_that_overflow_are_no_memory},
+    {"a_buffer_keeps_its_bytes", a_buffer_keeps_its_bytes},
     {"an_arena_is_whole_pages_and_writable", an_arena_is_whole_pages_and_writable},
-    {"text_grows",                           text_grows                          },
-    {"a_text_that_failed_stays_failed",      a_text_that_failed_stays_failed     },
-    {"a_token_says_why_work_must_stop",      a_token_says_why_work_must_stop     },
+    {"text_grows", text_grows},
+    {"a_text_that_failed_stays_failed", a_text_that_failed_stays_failed},
+    {"a_token_says_why_work_must_stop", a_token_says_why_work_must_stop},
 };
 
 TEST_MAIN(tests)

@@ -132,13 +132,13 @@ static void failures_name_file_offset_and_errno(void)
         uint64_t offset;
         const char *msg;
     } rows[] = {
-        {"read EIO",     failing_read,     EIO,    EIO,    TG_IO, 2,            "read 'f' at byte 2" },
-        {"write ENOSPC", failing_write,    ENOSPC, ENOSPC, TG_IO, 2,            "write 'f' at byte 2"},
-        {"write EDQUOT", failing_write,    EDQUOT, EDQUOT, TG_IO, 2,            "write 'f' at byte 2"},
-        {"write of 0",   failing_write,    0,      ENOSPC, TG_IO, 2,            "write 'f' at byte 2"},
-        {"close EIO",    failing_close,    EIO,    EIO,    TG_IO, TG_NO_OFFSET, "close 'f'"          },
-        {"close EINTR",  failing_close,    EINTR,  EINTR,  TG_IO, TG_NO_OFFSET, "close 'f'"          },
-        {"fsync EIO",    failing_dir_sync, EIO,    EIO,    TG_IO, TG_NO_OFFSET, "sync directory 'f'" },
+        {"read EIO", failing_read, EIO, EIO, TG_IO, 2, "read 'f' at byte 2"},
+        {"write ENOSPC", failing_write, ENOSPC, ENOSPC, TG_IO, 2, "write 'f' at byte 2"},
+        {"write EDQUOT", failing_write, EDQUOT, EDQUOT, TG_IO, 2, "write 'f' at byte 2"},
+        {"write of 0", failing_write, 0, ENOSPC, TG_IO, 2, "write 'f' at byte 2"},
+        {"close EIO", failing_close, EIO, EIO, TG_IO, TG_NO_OFFSET, "close 'f'"},
+        {"close EINTR", failing_close, EINTR, EINTR, TG_IO, TG_NO_OFFSET, "close 'f'"},
+        {"fsync EIO", failing_dir_sync, EIO, EIO, TG_IO, TG_NO_OFFSET, "sync directory 'f'"},
     };
     tg_sys table = tg_sys_kernel;
     table.pread_fd = no_pread;
@@ -212,12 +212,12 @@ static void io_under_a_lock_is_caught_in_debug_builds(void)
 
 static const struct test tests[] = {
     {"short_transfers_and_signals_are_no_failures",
-     short_transfers_and_signals_are_no_failures                                                },
+     short_transfers_and_signals_are_no_failures},
     {"the_end_of_a_file_is_corruption_with_its_place",
-     the_end_of_a_file_is_corruption_with_its_place                                             },
-    {"failures_name_file_offset_and_errno",            failures_name_file_offset_and_errno      },
-    {"descriptors_do_not_outlive_exec",                descriptors_do_not_outlive_exec          },
-    {"io_under_a_lock_is_caught_in_debug_builds",      io_under_a_lock_is_caught_in_debug_builds},
+     the_end_of_a_file_is_corruption_with_its_place},
+    {"failures_name_file_offset_and_errno", failures_name_file_offset_and_errno},
+    {"descriptors_do_not_outlive_exec", descriptors_do_not_outlive_exec},
+    {"io_under_a_lock_is_caught_in_debug_builds", io_under_a_lock_is_caught_in_debug_builds},
 };
 
 TEST_MAIN(tests)

@@ -91,8 +91,8 @@ static void targets_are_no_decoys(void)
 
 static const struct test tests[] = {
     {"generator_equals_numpy", generator_equals_numpy},
-    {"every_reference_decoy",  every_reference_decoy },
-    {"targets_are_no_decoys",  targets_are_no_decoys },
+    {"every_reference_decoy", every_reference_decoy},
+    {"targets_are_no_decoys", targets_are_no_decoys},
 };
 
 TEST_MAIN(tests)

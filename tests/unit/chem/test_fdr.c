@@ -69,12 +69,7 @@ static void every_reference_case(void)
 static void upstream_anchors(void)
 {
     double targets[11], fdr[11];
-    tg_decoy_score decoys[] = {
-        {.8,  0},
-        {.55, 0},
-        {.2,  0},
-        {.1,  0}
-    };
+    tg_decoy_score decoys[] = {{.8, 0}, {.55, 0}, {.2, 0}, {.1, 0}};
     for (int i = 0; i < 11; i++)
         targets[i] = 1.0 - i / 10.0;
     targets[8] = .2;
@@ -82,30 +77,15 @@ static void upstream_anchors(void)
     targets[10] = 0;
     CHECK_STATUS(tg_fdr_v3(targets, 11, decoys, 4, 1, false, fdr, NULL), TG_OK);
     double least = INFINITY;
-    static const double counts[11][2] = {
-        {0, 1 },
-        {0, 2 },
-        {1, 3 },
-        {1, 4 },
-        {1, 5 },
-        {2, 6 },
-        {2, 7 },
-        {2, 8 },
-        {3, 9 },
-        {4, 10},
-        {4, 11}
-    };
+    static const double counts[11][2] = {{0, 1}, {0, 2}, {1, 3}, {1, 4},  {1, 5}, {2, 6},
+                                         {2, 7}, {2, 8}, {3, 9}, {4, 10}, {4, 11}};
     for (int i = 10; i >= 0; i--) {
         least = fmin(least, (counts[i][0] + 1) / (counts[i][1] + 1));
         CHECK(fabs(fdr[i] - least) < 1e-12);
     }
 
     double two[] = {.85, .5}, out[2];
-    tg_decoy_score pair[] = {
-        {.5,  0},
-        {.5,  1},
-        {.75, 0}
-    };
+    tg_decoy_score pair[] = {{.5, 0}, {.5, 1}, {.75, 0}};
     CHECK_STATUS(tg_fdr_v3(two, 2, pair, 3, 2, false, out, NULL), TG_OK);
     CHECK(fabs(out[0] - .25) < 1e-12 && fabs(out[1] - 2 / 3.) < 1e-12);
 }
@@ -146,9 +126,7 @@ static void levels_for_display(void)
 static tg_status rank_both(void)
 {
     double targets[] = {.5, .4}, fdr[2];
-    tg_decoy_score d[] = {
-        {.45, 0}
-    };
+    tg_decoy_score d[] = {{.45, 0}};
     TG_TRY(tg_fdr_v1(targets, 2, d, 1, 2, NULL, fdr, NULL));
     return tg_fdr_v3(targets, 2, d, 1, 2, false, fdr, NULL);
 }
@@ -159,12 +137,12 @@ static void every_allocation_may_fail(void)
 }
 
 static const struct test tests[] = {
-    {"every_reference_case",           every_reference_case          },
-    {"upstream_anchors",               upstream_anchors              },
+    {"every_reference_case", every_reference_case},
+    {"upstream_anchors", upstream_anchors},
     {"clipping_is_for_the_fixed_mode", clipping_is_for_the_fixed_mode},
-    {"no_targets_no_decoys",           no_targets_no_decoys          },
-    {"levels_for_display",             levels_for_display            },
-    {"every_allocation_may_fail",      every_allocation_may_fail     },
+    {"no_targets_no_decoys", no_targets_no_decoys},
+    {"levels_for_display", levels_for_display},
+    {"every_allocation_may_fail", every_allocation_may_fail},
 };
 
 TEST_MAIN(tests)

@@ -32,13 +32,8 @@ static void fixed_reader_sums_and_refuses(void)
     static const struct {
         const char *text, *want; /* want NULL: refused */
     } rows[] = {
-        {"C5H2OH",      "C5H3O"   },
-        {"C10H10C2",    "C12H10"  },
-        {"C6H12O6.H2",  NULL      },
-        {"C6(H12)",     NULL      },
-        {"C2H6Xy",      NULL      },
-        {"Cx6H12O6",    "H12O6Cx6"},
-        {"C9999999999", NULL      },
+        {"C5H2OH", "C5H3O"}, {"C10H10C2", "C12H10"},   {"C6H12O6.H2", NULL},  {"C6(H12)", NULL},
+        {"C2H6Xy", NULL},    {"Cx6H12O6", "H12O6Cx6"}, {"C9999999999", NULL},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         tg_formula f;
@@ -114,22 +109,22 @@ static void strict_reader_of_atoms(void)
     static const struct {
         const char *text, *same, *message; /* same as this formula, or refused with this */
     } rows[] = {
-        {"C6H12O6",       "C6H12O6",  NULL                     },
-        {"CH3(CH2)4COOH", "C6H12O2",  NULL                     },
-        {"CuSO4.5H2O",    "CuH10SO9", NULL                     },
-        {"C2H6O+H",       "C2H7O",    NULL                     },
-        {"C2H6O-H2O",     "C2H4",     NULL                     },
-        {"C0H4",          "H4",       NULL                     },
-        {"(C2(H2O)2)3",   "C6H12O6",  NULL                     },
-        {"Xx",            NULL,       "unknown element Xx"     },
-        {"C70000",        NULL,       "the number is too big"  },
-        {"CH4-O",         NULL,       "fewer than 0 atoms of O"},
-        {"C(H2",          NULL,       "is never closed"        },
-        {"CH2)",          NULL,       "is no part of a formula"},
-        {"C H",           NULL,       "is no part of a formula"},
-        {"",              NULL,       "nothing at position 0"  },
-        {"C..H",          NULL,       "nothing at position 2"  },
-        {"C0",            NULL,       "a formula of nothing"   },
+        {"C6H12O6", "C6H12O6", NULL},
+        {"CH3(CH2)4COOH", "C6H12O2", NULL},
+        {"CuSO4.5H2O", "CuH10SO9", NULL},
+        {"C2H6O+H", "C2H7O", NULL},
+        {"C2H6O-H2O", "C2H4", NULL},
+        {"C0H4", "H4", NULL},
+        {"(C2(H2O)2)3", "C6H12O6", NULL},
+        {"Xx", NULL, "unknown element Xx"},
+        {"C70000", NULL, "the number is too big"},
+        {"CH4-O", NULL, "fewer than 0 atoms of O"},
+        {"C(H2", NULL, "is never closed"},
+        {"CH2)", NULL, "is no part of a formula"},
+        {"C H", NULL, "is no part of a formula"},
+        {"", NULL, "nothing at position 0"},
+        {"C..H", NULL, "nothing at position 2"},
+        {"C0", NULL, "a formula of nothing"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         tg_atoms a, b;
@@ -154,12 +149,12 @@ static void strict_reader_of_atoms(void)
 }
 
 static const struct test tests[] = {
-    {"every_reference_ion",            every_reference_ion           },
-    {"fixed_reader_sums_and_refuses",  fixed_reader_sums_and_refuses },
+    {"every_reference_ion", every_reference_ion},
+    {"fixed_reader_sums_and_refuses", fixed_reader_sums_and_refuses},
     {"order_of_modifier_parts_counts", order_of_modifier_parts_counts},
-    {"hostile_text_is_refused",        hostile_text_is_refused       },
-    {"upload_rules",                   upload_rules                  },
-    {"strict_reader_of_atoms",         strict_reader_of_atoms        },
+    {"hostile_text_is_refused", hostile_text_is_refused},
+    {"upload_rules", upload_rules},
+    {"strict_reader_of_atoms", strict_reader_of_atoms},
 };
 
 TEST_MAIN(tests)

@@ -181,13 +181,13 @@ static void wrong_settings_are_refused(void)
 }
 
 static const struct test tests[] = {
-    {"every_reference_isotopologue",    every_reference_isotopologue   },
-    {"every_reference_centroid",        every_reference_centroid       },
-    {"hydronium_anchor",                hydronium_anchor               },
+    {"every_reference_isotopologue", every_reference_isotopologue},
+    {"every_reference_centroid", every_reference_centroid},
+    {"hydronium_anchor", hydronium_anchor},
     {"labels_shift_and_charges_divide", labels_shift_and_charges_divide},
-    {"resolving_power_gives_sigma",     resolving_power_gives_sigma    },
-    {"every_allocation_may_fail",       every_allocation_may_fail      },
-    {"wrong_settings_are_refused",      wrong_settings_are_refused     },
+    {"resolving_power_gives_sigma", resolving_power_gives_sigma},
+    {"every_allocation_may_fail", every_allocation_may_fail},
+    {"wrong_settings_are_refused", wrong_settings_are_refused},
 };
 
 TEST_MAIN(tests)

@@ -234,13 +234,13 @@ static void every_allocation_may_fail(void)
 }
 
 static const struct test tests[] = {
-    {"every_reference_chaos",                     every_reference_chaos                    },
-    {"a_large_blob_scores_only_when_fixed",       a_large_blob_scores_only_when_fixed      },
+    {"every_reference_chaos", every_reference_chaos},
+    {"a_large_blob_scores_only_when_fixed", a_large_blob_scores_only_when_fixed},
     {"equals_thirty_labellings_on_random_images", equals_thirty_labellings_on_random_images},
-    {"every_reference_score",                     every_reference_score                    },
-    {"upstream_anchors",                          upstream_anchors                         },
-    {"untouched_pixels_count",                    untouched_pixels_count                   },
-    {"every_allocation_may_fail",                 every_allocation_may_fail                },
+    {"every_reference_score", every_reference_score},
+    {"upstream_anchors", upstream_anchors},
+    {"untouched_pixels_count", untouched_pixels_count},
+    {"every_allocation_may_fail", every_allocation_may_fail},
 };
 
 TEST_MAIN(tests)

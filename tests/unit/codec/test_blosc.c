@@ -44,21 +44,21 @@ static void headers(void)
         header h;
         tg_status want;
     } rows[] = {
-        {"good, stored",           {2, 0x02, 1, 24, 24, 40},         TG_OK     },
-        {"version 1",              {1, 0x02, 1, 24, 24, 40},         TG_CORRUPT},
-        {"version 3",              {3, 0x02, 1, 24, 24, 40},         TG_CORRUPT},
-        {"more than room",         {2, 0x02, 1, 25, 24, 41},         TG_CORRUPT},
-        {"huge",                   {2, 0x02, 1, 0x7f000018, 24, 40}, TG_CORRUPT},
-        {"negative",               {2, 0x02, 1, 0xffffffff, 24, 40}, TG_CORRUPT},
-        {"longer than there is",   {2, 0x02, 1, 24, 24, 41},         TG_CORRUPT},
-        {"longer than it may be",  {2, 0x02, 1, 20, 20, 40},         TG_CORRUPT},
-        {"shorter than a header",  {2, 0x02, 1, 24, 24, 15},         TG_CORRUPT},
-        {"no block",               {2, 0x02, 1, 24, 0, 40},          TG_CORRUPT},
-        {"block beyond the data",  {2, 0x02, 1, 24, 25, 40},         TG_CORRUPT},
-        {"negative block",         {2, 0x02, 1, 24, 0x80000000, 40}, TG_CORRUPT},
-        {"no item",                {2, 0x02, 0, 24, 24, 40},         TG_CORRUPT},
-        {"unknown compressor",     {2, 0xc0, 1, 24, 24, 40},         TG_CORRUPT},
-        {"more blocks than bytes", {2, 0x10, 1, 24, 1, 40},          TG_CORRUPT},
+        {"good, stored", {2, 0x02, 1, 24, 24, 40}, TG_OK},
+        {"version 1", {1, 0x02, 1, 24, 24, 40}, TG_CORRUPT},
+        {"version 3", {3, 0x02, 1, 24, 24, 40}, TG_CORRUPT},
+        {"more than room", {2, 0x02, 1, 25, 24, 41}, TG_CORRUPT},
+        {"huge", {2, 0x02, 1, 0x7f000018, 24, 40}, TG_CORRUPT},
+        {"negative", {2, 0x02, 1, 0xffffffff, 24, 40}, TG_CORRUPT},
+        {"longer than there is", {2, 0x02, 1, 24, 24, 41}, TG_CORRUPT},
+        {"longer than it may be", {2, 0x02, 1, 20, 20, 40}, TG_CORRUPT},
+        {"shorter than a header", {2, 0x02, 1, 24, 24, 15}, TG_CORRUPT},
+        {"no block", {2, 0x02, 1, 24, 0, 40}, TG_CORRUPT},
+        {"block beyond the data", {2, 0x02, 1, 24, 25, 40}, TG_CORRUPT},
+        {"negative block", {2, 0x02, 1, 24, 0x80000000, 40}, TG_CORRUPT},
+        {"no item", {2, 0x02, 0, 24, 24, 40}, TG_CORRUPT},
+        {"unknown compressor", {2, 0xc0, 1, 24, 24, 40}, TG_CORRUPT},
+        {"more blocks than bytes", {2, 0x10, 1, 24, 1, 40}, TG_CORRUPT},
     };
     uint8_t frame[40];
 
@@ -84,10 +84,10 @@ static void blosclz_lengths_that_wrap(void)
         uint32_t block;
         tg_status want;
     } rows[] = {
-        {"one block",    (8 << 20) + (1 << 18), TG_UNSUPPORTED},
-        {"8 MiB blocks", 8 << 20,               TG_UNSUPPORTED},
-        {"small blocks", 1 << 16,               TG_CORRUPT    },
-        {"just below",   (8 << 20) - 1,         TG_CORRUPT    },
+        {"one block", (8 << 20) + (1 << 18), TG_UNSUPPORTED},
+        {"8 MiB blocks", 8 << 20, TG_UNSUPPORTED},
+        {"small blocks", 1 << 16, TG_CORRUPT},
+        {"just below", (8 << 20) - 1, TG_CORRUPT},
     };
     const uint32_t nbytes = 20 << 20, stream = 8421625;
     TG_AUTO(tg_buf) frame = {0};
@@ -154,9 +154,9 @@ static void mutations(void)
 }
 
 static const struct test tests[] = {
-    {"headers",                   headers                  },
+    {"headers", headers},
     {"blosclz_lengths_that_wrap", blosclz_lengths_that_wrap},
-    {"mutations",                 mutations                },
+    {"mutations", mutations},
 };
 
 TEST_MAIN(tests)

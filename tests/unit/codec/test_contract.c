@@ -252,13 +252,13 @@ static void context_sizes_are_told(void)
 }
 
 static const struct test tests[] = {
-    {"every_small_size",       every_small_size      },
-    {"large_values",           large_values          },
-    {"bounds_never_wrap",      bounds_never_wrap     },
-    {"contexts_are_reused",    contexts_are_reused   },
-    {"damage",                 damage                },
-    {"config_round_trip",      config_round_trip     },
-    {"every_allocation",       every_allocation      },
+    {"every_small_size", every_small_size},
+    {"large_values", large_values},
+    {"bounds_never_wrap", bounds_never_wrap},
+    {"contexts_are_reused", contexts_are_reused},
+    {"damage", damage},
+    {"config_round_trip", config_round_trip},
+    {"every_allocation", every_allocation},
     {"context_sizes_are_told", context_sizes_are_told},
 };
 

@@ -57,15 +57,15 @@ static void numcodecs_bytes(void)
     static const struct {
         const char *name, *compressor, *bytes;
     } rows[] = {
-        {"none",  "null",                                                            ""       },
-        {"zlib",  "{\"id\":\"zlib\",\"level\":1}",
-         "780163606060600462262066066216206605620000a40010"                                   },
-        {"gzip",  "{\"id\":\"gzip\",\"level\":1}",
-         "1f8b08004f240e6b04ff6360606060046226206606621620660562003df80c8518000000"           },
-        {"lz4",   "{\"id\":\"lz4\",\"acceleration\":1}",
-         "18000000f009000000000100000002000000030000000400000005000000"                       },
-        {"zstd",  "{\"id\":\"zstd\",\"level\":1}",
-         "28b52ffd2018c10000000000000100000002000000030000000400000005000000"                 },
+        {"none", "null", ""},
+        {"zlib", "{\"id\":\"zlib\",\"level\":1}",
+         "780163606060600462262066066216206605620000a40010"},
+        {"gzip", "{\"id\":\"gzip\",\"level\":1}",
+         "1f8b08004f240e6b04ff6360606060046226206606621620660562003df80c8518000000"},
+        {"lz4", "{\"id\":\"lz4\",\"acceleration\":1}",
+         "18000000f009000000000100000002000000030000000400000005000000"},
+        {"zstd", "{\"id\":\"zstd\",\"level\":1}",
+         "28b52ffd2018c10000000000000100000002000000030000000400000005000000"},
         {"blosc", "{\"id\":\"blosc\",\"cname\":\"lz4\",\"clevel\":5,\"shuffle\":1}", BLOSC_RAW},
     };
     uint8_t raw[24], enc[80], got[24];
@@ -118,10 +118,7 @@ static void transpose_201(void)
     uint8_t items[24], got[24], back[24], want[24];
     size_t n = 0;
     TG_AUTO_PTR(tg_chain)
-    c = open_v3(order, u8,
-                (tg_shape){
-                    3, {2, 3, 4}
-    });
+    c = open_v3(order, u8, (tg_shape){3, {2, 3, 4}});
 
     REQUIRE(c != NULL);
     for (size_t i = 0; i < 24; i++)
@@ -143,15 +140,15 @@ static void zstd_frames(void)
         const char *name, *bytes;
         uint64_t times; /* "Hello World!"; 0: corrupt */
     } rows[] = {
-        {"no size",                  UNSIZED,                                         1},
-        {"two",                      UNSIZED UNSIZED,                                 2},
-        {"skippable between",        UNSIZED "502a4d1803000000010203" UNSIZED,        2},
+        {"no size", UNSIZED, 1},
+        {"two", UNSIZED UNSIZED, 2},
+        {"skippable between", UNSIZED "502a4d1803000000010203" UNSIZED, 2},
         {"skippable first and last", "5f2a4d1800000000" UNSIZED "502a4d180100000000", 1},
-        {"second is missing",        UNSIZED,                                         0},
-        {"second is cut",            UNSIZED "28b52ffd0058610000",                    0},
-        {"garbage behind",           UNSIZED "00",                                    0},
-        {"only a skippable one",     "502a4d1800000000",                              0},
-        {"nothing",                  "",                                              0},
+        {"second is missing", UNSIZED, 0},
+        {"second is cut", UNSIZED "28b52ffd0058610000", 0},
+        {"garbage behind", UNSIZED "00", 0},
+        {"only a skippable one", "502a4d1800000000", 0},
+        {"nothing", "", 0},
     };
     uint8_t enc[128], got[24];
 
@@ -179,18 +176,18 @@ static void deflate_forms(void)
         uint64_t n; /* int32 items; */
         tg_status want;
     } rows[] = {
-        {"one member",     "gzip", GZIP,           6,  TG_OK     },
-        {"two members",    "gzip", GZIP GZIP,      12, TG_OK     },
-        {"three members",  "gzip", GZIP GZIP GZIP, 18, TG_OK     },
-        {"one too many",   "gzip", GZIP GZIP,      6,  TG_CORRUPT},
-        {"one too few",    "gzip", GZIP,           12, TG_CORRUPT},
-        {"garbage behind", "gzip", GZIP "00",      6,  TG_CORRUPT},
-        {"zlib in gzip",   "gzip", ZLIB,           6,  TG_CORRUPT},
-        {"gzip in zlib",   "zlib", GZIP,           6,  TG_CORRUPT},
-        {"zlib",           "zlib", ZLIB,           6,  TG_OK     },
-        {"zlib twice",     "zlib", ZLIB ZLIB,      12, TG_CORRUPT},
-        {"zlib, garbage",  "zlib", ZLIB "00",      6,  TG_CORRUPT},
-        {"nothing",        "gzip", "",             6,  TG_CORRUPT},
+        {"one member", "gzip", GZIP, 6, TG_OK},
+        {"two members", "gzip", GZIP GZIP, 12, TG_OK},
+        {"three members", "gzip", GZIP GZIP GZIP, 18, TG_OK},
+        {"one too many", "gzip", GZIP GZIP, 6, TG_CORRUPT},
+        {"one too few", "gzip", GZIP, 12, TG_CORRUPT},
+        {"garbage behind", "gzip", GZIP "00", 6, TG_CORRUPT},
+        {"zlib in gzip", "gzip", ZLIB, 6, TG_CORRUPT},
+        {"gzip in zlib", "zlib", GZIP, 6, TG_CORRUPT},
+        {"zlib", "zlib", ZLIB, 6, TG_OK},
+        {"zlib twice", "zlib", ZLIB ZLIB, 12, TG_CORRUPT},
+        {"zlib, garbage", "zlib", ZLIB "00", 6, TG_CORRUPT},
+        {"nothing", "gzip", "", 6, TG_CORRUPT},
     };
     uint8_t enc[128], got[72], raw[24];
 
@@ -250,12 +247,12 @@ static void blosc_item_sizes(void)
         uint64_t n;
         uint8_t item;
     } rows[] = {
-        {"item's own",          "shuffle",    "",                                1000, 8},
-        {"as the metadata say", "shuffle",    ",\"typesize\":1,\"blocksize\":0", 1000, 1},
-        {"bits, odd",           "bitshuffle", ",\"typesize\":8",                 1003, 8},
-        {"bits, below 8",       "bitshuffle", ",\"typesize\":8",                 5,    8},
-        {"too large for blosc", "shuffle",    ",\"typesize\":256",               1000, 1},
-        {"no shuffle, no size", "noshuffle",  "",                                1000, 8},
+        {"item's own", "shuffle", "", 1000, 8},
+        {"as the metadata say", "shuffle", ",\"typesize\":1,\"blocksize\":0", 1000, 1},
+        {"bits, odd", "bitshuffle", ",\"typesize\":8", 1003, 8},
+        {"bits, below 8", "bitshuffle", ",\"typesize\":8", 5, 8},
+        {"too large for blosc", "shuffle", ",\"typesize\":256", 1000, 1},
+        {"no shuffle, no size", "noshuffle", "", 1000, 8},
     };
     static double items[1003], got[1003];
     static uint8_t enc[1003 * 8 + 16];
@@ -311,16 +308,16 @@ static void blosc_stray_bytes(void)
 }
 
 static const struct test tests[] = {
-    {"numcodecs_bytes",     numcodecs_bytes    },
-    {"exact_bytes",         exact_bytes        },
-    {"transpose_201",       transpose_201      },
-    {"zstd_frames",         zstd_frames        },
-    {"deflate_forms",       deflate_forms      },
-    {"zstd_checksum",       zstd_checksum      },
+    {"numcodecs_bytes", numcodecs_bytes},
+    {"exact_bytes", exact_bytes},
+    {"transpose_201", transpose_201},
+    {"zstd_frames", zstd_frames},
+    {"deflate_forms", deflate_forms},
+    {"zstd_checksum", zstd_checksum},
     {"crc32_is_not_crc32c", crc32_is_not_crc32c},
-    {"blosc_item_sizes",    blosc_item_sizes   },
-    {"blosc_auto_shuffle",  blosc_auto_shuffle },
-    {"blosc_stray_bytes",   blosc_stray_bytes  },
+    {"blosc_item_sizes", blosc_item_sizes},
+    {"blosc_auto_shuffle", blosc_auto_shuffle},
+    {"blosc_stray_bytes", blosc_stray_bytes},
 };
 
 TEST_MAIN(tests)

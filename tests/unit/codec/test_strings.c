@@ -133,21 +133,21 @@ static void bad_bytes(void)
     static const struct {
         const char *name, *bytes;
     } rows[] = {
-        {"nothing",         ""                                   },
-        {"too few",         "01000000 00000000"                  },
-        {"too many",        "03000000 00000000 00000000 00000000"},
-        {"huge count",      "ffffffff 00000000 00000000"         },
-        {"cut count",       "020000"                             },
-        {"no length",       "02000000 00000000"                  },
-        {"cut length",      "02000000 00000000 000000"           },
-        {"cut text",        "02000000 00000000 03000000 6162"    },
-        {"length wraps",    "02000000 00000000 ffffffff 6162"    },
-        {"first takes all", "02000000 04000000 00000000"         },
-        {"bytes behind",    "02000000 00000000 00000000 00"      },
-        {"not UTF-8",       "02000000 00000000 01000000 ff"      },
-        {"cut UTF-8",       "02000000 01000000 c3 01000000 a7"   },
-        {"surrogate",       "02000000 00000000 03000000 eda080"  },
-        {"overlong",        "02000000 00000000 02000000 c080"    },
+        {"nothing", ""},
+        {"too few", "01000000 00000000"},
+        {"too many", "03000000 00000000 00000000 00000000"},
+        {"huge count", "ffffffff 00000000 00000000"},
+        {"cut count", "020000"},
+        {"no length", "02000000 00000000"},
+        {"cut length", "02000000 00000000 000000"},
+        {"cut text", "02000000 00000000 03000000 6162"},
+        {"length wraps", "02000000 00000000 ffffffff 6162"},
+        {"first takes all", "02000000 04000000 00000000"},
+        {"bytes behind", "02000000 00000000 00000000 00"},
+        {"not UTF-8", "02000000 00000000 01000000 ff"},
+        {"cut UTF-8", "02000000 01000000 c3 01000000 a7"},
+        {"surrogate", "02000000 00000000 03000000 eda080"},
+        {"overlong", "02000000 00000000 02000000 c080"},
     };
     uint8_t room[64];
     TG_AUTO_PTR(tg_chain) c = NULL;
@@ -214,12 +214,9 @@ static void every_allocation(void)
 }
 
 static const struct test tests[] = {
-    {"golden",           golden          },
-    {"round_trips",      round_trips     },
-    {"long_text",        long_text       },
-    {"bad_bytes",        bad_bytes       },
-    {"bad_strings",      bad_strings     },
-    {"every_allocation", every_allocation},
+    {"golden", golden},           {"round_trips", round_trips},
+    {"long_text", long_text},     {"bad_bytes", bad_bytes},
+    {"bad_strings", bad_strings}, {"every_allocation", every_allocation},
 };
 
 TEST_MAIN(tests)

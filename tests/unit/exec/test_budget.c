@@ -225,16 +225,16 @@ static void options_are_checked(void)
 }
 
 static const struct test tests[] = {
-    {"counts_and_refuses_with_both_numbers",        counts_and_refuses_with_both_numbers      },
-    {"what_can_never_be_is_refused_at_once",        what_can_never_be_is_refused_at_once      },
-    {"a_deadline_ends_the_wait",                    a_deadline_ends_the_wait                  },
-    {"waiters_never_exceed_the_total",              waiters_never_exceed_the_total            },
-    {"a_large_want_is_not_starved_by_small_ones",   a_large_want_is_not_starved_by_small_ones },
+    {"counts_and_refuses_with_both_numbers", counts_and_refuses_with_both_numbers},
+    {"what_can_never_be_is_refused_at_once", what_can_never_be_is_refused_at_once},
+    {"a_deadline_ends_the_wait", a_deadline_ends_the_wait},
+    {"waiters_never_exceed_the_total", waiters_never_exceed_the_total},
+    {"a_large_want_is_not_starved_by_small_ones", a_large_want_is_not_starved_by_small_ones},
     {"nobody_waits_for_a_job_that_waits_behind_it",
-     nobody_waits_for_a_job_that_waits_behind_it                                              },
-    {"a_cancelled_waiter_leaves_the_line_at_once",  a_cancelled_waiter_leaves_the_line_at_once},
-    {"every_allocation_may_fail",                   every_allocation_may_fail                 },
-    {"options_are_checked",                         options_are_checked                       },
+     nobody_waits_for_a_job_that_waits_behind_it},
+    {"a_cancelled_waiter_leaves_the_line_at_once", a_cancelled_waiter_leaves_the_line_at_once},
+    {"every_allocation_may_fail", every_allocation_may_fail},
+    {"options_are_checked", options_are_checked},
 };
 
 TEST_MAIN(tests)

@@ -183,10 +183,10 @@ static void no_room_and_no_memory(void)
 
 static const struct test tests[] = {
     {"results_come_in_order_and_never_more_than_depth",
-     results_come_in_order_and_never_more_than_depth                                              },
-    {"a_failing_pipeline_gives_every_item_back",        a_failing_pipeline_gives_every_item_back  },
-    {"a_cancelled_pipeline_gives_every_item_back",      a_cancelled_pipeline_gives_every_item_back},
-    {"no_room_and_no_memory",                           no_room_and_no_memory                     },
+     results_come_in_order_and_never_more_than_depth},
+    {"a_failing_pipeline_gives_every_item_back", a_failing_pipeline_gives_every_item_back},
+    {"a_cancelled_pipeline_gives_every_item_back", a_cancelled_pipeline_gives_every_item_back},
+    {"no_room_and_no_memory", no_room_and_no_memory},
 };
 
 TEST_MAIN(tests)

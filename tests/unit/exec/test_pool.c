@@ -208,15 +208,15 @@ static void every_allocation_of_a_thread_may_fail(void)
 }
 
 static const struct test tests[] = {
-    {"a_thread_has_room",                     a_thread_has_room                    },
+    {"a_thread_has_room", a_thread_has_room},
     {"every_allocation_of_a_thread_may_fail", every_allocation_of_a_thread_may_fail},
-    {"each_item_once_and_no_worker_twice",    each_item_once_and_no_worker_twice   },
-    {"the_first_failure_ends_it",             the_first_failure_ends_it            },
-    {"a_cancelled_token_ends_it",             a_cancelled_token_ends_it            },
-    {"loops_within_loops_end",                loops_within_loops_end               },
-    {"many_callers_share_the_pool",           many_callers_share_the_pool          },
-    {"the_log_gets_whole_lines",              the_log_gets_whole_lines             },
-    {"held_locks_are_counted_by_scope",       held_locks_are_counted_by_scope      },
+    {"each_item_once_and_no_worker_twice", each_item_once_and_no_worker_twice},
+    {"the_first_failure_ends_it", the_first_failure_ends_it},
+    {"a_cancelled_token_ends_it", a_cancelled_token_ends_it},
+    {"loops_within_loops_end", loops_within_loops_end},
+    {"many_callers_share_the_pool", many_callers_share_the_pool},
+    {"the_log_gets_whole_lines", the_log_gets_whole_lines},
+    {"held_locks_are_counted_by_scope", held_locks_are_counted_by_scope},
 };
 
 TEST_MAIN(tests)

@@ -98,10 +98,10 @@ static void every_allocation_may_fail(void)
 
 static const struct test tests[] = {
     {"counts_of_many_threads_only_grow_and_end_with_all",
-     counts_of_many_threads_only_grow_and_end_with_all                                 },
-    {"values_are_passed_on_and_stay",                     values_are_passed_on_and_stay},
-    {"nobody_listens",                                    nobody_listens               },
-    {"every_allocation_may_fail",                         every_allocation_may_fail    },
+     counts_of_many_threads_only_grow_and_end_with_all},
+    {"values_are_passed_on_and_stay", values_are_passed_on_and_stay},
+    {"nobody_listens", nobody_listens},
+    {"every_allocation_may_fail", every_allocation_may_fail},
 };
 
 TEST_MAIN(tests)

@@ -70,24 +70,24 @@ static void parts_are_read(void)
         tg_status want;
         uint32_t part;
     } rows[] = {
-        {"0/8",  NULL,                   NULL,        TG_OK,      0},
-        {"7/8",  NULL,                   NULL,        TG_OK,      7},
-        {"8/8",  NULL,                   NULL,        TG_INVALID, 0},
-        {"1/7",  NULL,                   NULL,        TG_INVALID, 0},
-        {"-1/8", NULL,                   NULL,        TG_INVALID, 0},
-        {"3",    NULL,                   NULL,        TG_INVALID, 0},
-        {"",     NULL,                   NULL,        TG_INVALID, 0},
-        {"1/",   NULL,                   NULL,        TG_INVALID, 0},
-        {"auto", NULL,                   NULL,        TG_INVALID, 0},
-        {"auto", "SLURM_ARRAY_TASK_ID",  "5",         TG_OK,      5},
-        {"auto", "SLURM_ARRAY_TASK_ID",  "8",         TG_INVALID, 0},
-        {"auto", "SLURM_ARRAY_TASK_ID",  "x",         TG_INVALID, 0},
-        {"auto", "OMPI_COMM_WORLD_RANK", "0",         TG_OK,      0},
-        {"auto", "SGE_TASK_ID",          "1",         TG_OK,      0},
-        {"auto", "SGE_TASK_ID",          "undefined", TG_INVALID, 0},
-        {"auto", "PARALLEL_SEQ",         "8",         TG_OK,      7},
-        {"auto", "PARALLEL_SEQ",         "0",         TG_INVALID, 0},
-        {"auto", "LSB_JOBINDEX",         "9",         TG_INVALID, 0},
+        {"0/8", NULL, NULL, TG_OK, 0},
+        {"7/8", NULL, NULL, TG_OK, 7},
+        {"8/8", NULL, NULL, TG_INVALID, 0},
+        {"1/7", NULL, NULL, TG_INVALID, 0},
+        {"-1/8", NULL, NULL, TG_INVALID, 0},
+        {"3", NULL, NULL, TG_INVALID, 0},
+        {"", NULL, NULL, TG_INVALID, 0},
+        {"1/", NULL, NULL, TG_INVALID, 0},
+        {"auto", NULL, NULL, TG_INVALID, 0},
+        {"auto", "SLURM_ARRAY_TASK_ID", "5", TG_OK, 5},
+        {"auto", "SLURM_ARRAY_TASK_ID", "8", TG_INVALID, 0},
+        {"auto", "SLURM_ARRAY_TASK_ID", "x", TG_INVALID, 0},
+        {"auto", "OMPI_COMM_WORLD_RANK", "0", TG_OK, 0},
+        {"auto", "SGE_TASK_ID", "1", TG_OK, 0},
+        {"auto", "SGE_TASK_ID", "undefined", TG_INVALID, 0},
+        {"auto", "PARALLEL_SEQ", "8", TG_OK, 7},
+        {"auto", "PARALLEL_SEQ", "0", TG_INVALID, 0},
+        {"auto", "LSB_JOBINDEX", "9", TG_INVALID, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         uint32_t part = 0;
@@ -127,9 +127,9 @@ static void the_engine_that_says_most_wins(void)
 
 static const struct test tests[] = {
     {"the_engine_that_says_most_wins", the_engine_that_says_most_wins},
-    {"parts_are_contiguous_and_even",  parts_are_contiguous_and_even },
-    {"extremes",                       extremes                      },
-    {"parts_are_read",                 parts_are_read                },
+    {"parts_are_contiguous_and_even", parts_are_contiguous_and_even},
+    {"extremes", extremes},
+    {"parts_are_read", parts_are_read},
 };
 
 TEST_MAIN(tests)

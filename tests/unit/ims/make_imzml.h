@@ -15,8 +15,8 @@ typedef struct made_type {
 } made_type;
 
 static const made_type made_types[] = {
-    {TG_IMS_F32, "MS:1000521", "32-bit float"  },
-    {TG_IMS_F64, "MS:1000523", "64-bit float"  },
+    {TG_IMS_F32, "MS:1000521", "32-bit float"},
+    {TG_IMS_F64, "MS:1000523", "64-bit float"},
     {TG_IMS_I32, "MS:1000519", "32-bit integer"},
     {TG_IMS_I64, "MS:1000522", "64-bit integer"},
 };

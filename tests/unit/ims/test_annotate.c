@@ -282,9 +282,9 @@ static void memory_and_threads_change_nothing(void)
         uint64_t memory, segment;
         uint32_t threads;
     } how[] = {
-        {"m1", (uint64_t)40 << 20,  (uint64_t)64 << 10,  1},
-        {"m2", (uint64_t)80 << 20,  (uint64_t)256 << 10, 2},
-        {"m3", (uint64_t)512 << 20, (uint64_t)16 << 20,  4},
+        {"m1", (uint64_t)40 << 20, (uint64_t)64 << 10, 1},
+        {"m2", (uint64_t)80 << 20, (uint64_t)256 << 10, 2},
+        {"m3", (uint64_t)512 << 20, (uint64_t)16 << 20, 4},
     };
     make_whole();
     for (size_t i = 0; i < sizeof how / sizeof how[0]; i++) {
@@ -413,20 +413,24 @@ static void wrong_options_are_refused(void)
         tg_annotate_options o;
         tg_status status;
     } wrong[] = {
-        {"no database",      "0 databases", {.n_databases = 0},                                                        TG_INVALID  },
-        {"missing database", "/nowhere",    {.databases = none, .n_databases = 1},                                     TG_NOT_FOUND},
+        {"no database", "0 databases", {.n_databases = 0}, TG_INVALID},
+        {"missing database", "/nowhere", {.databases = none, .n_databases = 1}, TG_NOT_FOUND},
         {"adduct twice",
-         "adduct '+H' is given twice",      {.databases = own_db, .n_databases = 1, .adducts = twice, .n_adducts = 2},
-         TG_INVALID                                                                                                                },
+         "adduct '+H' is given twice",
+         {.databases = own_db, .n_databases = 1, .adducts = twice, .n_adducts = 2},
+         TG_INVALID},
         {"bad adduct",
-         "adduct: modifier 'H'",            {.databases = own_db, .n_databases = 1, .adducts = bad, .n_adducts = 1},
-         TG_INVALID                                                                                                                },
+         "adduct: modifier 'H'",
+         {.databases = own_db, .n_databases = 1, .adducts = bad, .n_adducts = 1},
+         TG_INVALID},
         {"version 2",
-         "mode v2",                         {.databases = own_db, .n_databases = 1, .version = 2},
-         TG_INVALID                                                                                                                },
+         "mode v2",
+         {.databases = own_db, .n_databases = 1, .version = 2},
+         TG_INVALID},
         {"part",
-         "part 4 of 4",                     {.databases = own_db, .n_databases = 1, .part = 4, .n_parts = 4},
-         TG_INVALID                                                                                                                },
+         "part 4 of 4",
+         {.databases = own_db, .n_databases = 1, .part = 4, .n_parts = 4},
+         TG_INVALID},
     };
     make_whole();
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -484,14 +488,14 @@ static void tiny_equals_the_reference(void)
 }
 
 static const struct test tests[] = {
-    {"tiny_equals_the_reference",         tiny_equals_the_reference        },
+    {"tiny_equals_the_reference", tiny_equals_the_reference},
     {"memory_and_threads_change_nothing", memory_and_threads_change_nothing},
-    {"parts_merge_to_the_same",           parts_merge_to_the_same          },
-    {"merging_too_early_is_told",         merging_too_early_is_told        },
-    {"stopped_runs_go_on",                stopped_runs_go_on               },
-    {"a_deadline_leaves_what_is_done",    a_deadline_leaves_what_is_done   },
-    {"wrong_options_are_refused",         wrong_options_are_refused        },
-    {"synthetic_equals_the_reference",    synthetic_equals_the_reference   },
+    {"parts_merge_to_the_same", parts_merge_to_the_same},
+    {"merging_too_early_is_told", merging_too_early_is_told},
+    {"stopped_runs_go_on", stopped_runs_go_on},
+    {"a_deadline_leaves_what_is_done", a_deadline_leaves_what_is_done},
+    {"wrong_options_are_refused", wrong_options_are_refused},
+    {"synthetic_equals_the_reference", synthetic_equals_the_reference},
 };
 
 static void begin(void)

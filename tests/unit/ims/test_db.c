@@ -60,11 +60,11 @@ static void broken_files_say_why(void)
     static const struct {
         const char *name, *text, *message;
     } rows[] = {
-        {"no column",  "a,b\n1,2\n",       "database 't': missing columns: 'formula'"           },
-        {"no rows",    "formula\n",        "database 't': no rows"                              },
-        {"empty",      "",                 "missing columns: 'formula'"                         },
-        {"no usable",  "formula\n12\n",    "no row with a formula; first: line 2: formula holds"},
-        {"open quote", "formula\n\"H2O\n", "database 't': "                                     },
+        {"no column", "a,b\n1,2\n", "database 't': missing columns: 'formula'"},
+        {"no rows", "formula\n", "database 't': no rows"},
+        {"empty", "", "missing columns: 'formula'"},
+        {"no usable", "formula\n12\n", "no row with a formula; first: line 2: formula holds"},
+        {"open quote", "formula\n\"H2O\n", "database 't': "},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         TG_AUTO_PTR(tg_moldb) db = NULL;
@@ -83,13 +83,13 @@ static void upload_rules(void)
     static const struct {
         const char *file, *message, *notes; /* message NULL: accepted */
     } rows[] = {
-        {"moldb.csv",              NULL,                                                 NULL},
-        {"db-empty-values.csv",    "2 broken values; line 2: id: empty value",
-         "line 2: id: empty value\nline 4: name: empty value\n"                              },
-        {"db-missing-columns.csv", "missing columns: 'formula'",                         NULL},
-        {"db-wrong-formulas.csv",  "line 2: formula: 'C54H102O6XYZ': unknown element X",
-         "line 3: formula: 'C83H146O17.P2': '.' is not allowed in a formula\n"               },
-        {"db-wrong-sep.csv",       "missing columns: 'id', 'name', 'formula'",           NULL},
+        {"moldb.csv", NULL, NULL},
+        {"db-empty-values.csv", "2 broken values; line 2: id: empty value",
+         "line 2: id: empty value\nline 4: name: empty value\n"},
+        {"db-missing-columns.csv", "missing columns: 'formula'", NULL},
+        {"db-wrong-formulas.csv", "line 2: formula: 'C54H102O6XYZ': unknown element X",
+         "line 3: formula: 'C83H146O17.P2': '.' is not allowed in a formula\n"},
+        {"db-wrong-sep.csv", "missing columns: 'id', 'name', 'formula'", NULL},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         TG_AUTO_PTR(tg_moldb) db = NULL;
@@ -146,13 +146,13 @@ static void every_allocation_may_fail(void)
 }
 
 static const struct test tests[] = {
-    {"formulas_come_sorted_and_once",     formulas_come_sorted_and_once    },
-    {"only_the_formula_is_needed",        only_the_formula_is_needed       },
+    {"formulas_come_sorted_and_once", formulas_come_sorted_and_once},
+    {"only_the_formula_is_needed", only_the_formula_is_needed},
     {"odd_rows_are_told_with_their_line", odd_rows_are_told_with_their_line},
-    {"broken_files_say_why",              broken_files_say_why             },
-    {"upload_rules",                      upload_rules                     },
-    {"too_many_rows_for_an_upload",       too_many_rows_for_an_upload      },
-    {"every_allocation_may_fail",         every_allocation_may_fail        },
+    {"broken_files_say_why", broken_files_say_why},
+    {"upload_rules", upload_rules},
+    {"too_many_rows_for_an_upload", too_many_rows_for_an_upload},
+    {"every_allocation_may_fail", every_allocation_may_fail},
 };
 
 TEST_MAIN(tests)

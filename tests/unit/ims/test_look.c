@@ -96,8 +96,8 @@ static void damage_is_told(void)
         uint64_t bad;
     } rows[] = {
         {"Example_Processed.imzML", "SHA-1 of the .ibd is ", 1},
-        {"cut.imzML",               "spectrum 7: ",          1},
-        {"uuid.imzML",              "UUID of the .ibd is ",  2},
+        {"cut.imzML", "spectrum 7: ", 1},
+        {"uuid.imzML", "UUID of the .ibd is ", 2},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         TG_AUTO(tg_text) lines = {0};
@@ -136,10 +136,10 @@ static void info_says_what_is_there(void)
 }
 
 static const struct test tests[] = {
-    {"digests_of_the_standards",    digests_of_the_standards   },
+    {"digests_of_the_standards", digests_of_the_standards},
     {"upstream_examples_are_whole", upstream_examples_are_whole},
-    {"damage_is_told",              damage_is_told             },
-    {"info_says_what_is_there",     info_says_what_is_there    },
+    {"damage_is_told", damage_is_told},
+    {"info_says_what_is_there", info_says_what_is_there},
 };
 
 TEST_MAIN(tests)

@@ -113,10 +113,10 @@ static void any_memory_gives_the_same_order(void)
         uint64_t memory, segment;
         uint32_t threads;
     } rows[] = {
-        {"all in memory, one thread",  (uint64_t)64 << 20, (uint64_t)1 << 20,  1},
+        {"all in memory, one thread", (uint64_t)64 << 20, (uint64_t)1 << 20, 1},
         {"all in memory, two threads", (uint64_t)64 << 20, (uint64_t)64 << 20, 2},
-        {"spilled, one thread",        (uint64_t)9 << 20,  (uint64_t)1 << 20,  1},
-        {"spilled, three threads",     (uint64_t)11 << 20, (uint64_t)100000,   3},
+        {"spilled, one thread", (uint64_t)9 << 20, (uint64_t)1 << 20, 1},
+        {"spilled, three threads", (uint64_t)11 << 20, (uint64_t)100000, 3},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         test_row = rows[i].name;
@@ -343,15 +343,15 @@ static void what_cannot_fit_is_refused_with_both_numbers(void)
 }
 
 static const struct test tests[] = {
-    {"any_memory_gives_the_same_order",              any_memory_gives_the_same_order       },
-    {"every_kind_of_data_set",                       every_kind_of_data_set                },
-    {"useless_values_are_dropped_and_counted",       useless_values_are_dropped_and_counted},
-    {"radix_sort_is_stable_for_every_spread",        radix_sort_is_stable_for_every_spread },
-    {"bounds_find_segments",                         bounds_find_segments                  },
-    {"half_and_damaged_stores",                      half_and_damaged_stores               },
-    {"every_allocation_may_fail",                    every_allocation_may_fail             },
+    {"any_memory_gives_the_same_order", any_memory_gives_the_same_order},
+    {"every_kind_of_data_set", every_kind_of_data_set},
+    {"useless_values_are_dropped_and_counted", useless_values_are_dropped_and_counted},
+    {"radix_sort_is_stable_for_every_spread", radix_sort_is_stable_for_every_spread},
+    {"bounds_find_segments", bounds_find_segments},
+    {"half_and_damaged_stores", half_and_damaged_stores},
+    {"every_allocation_may_fail", every_allocation_may_fail},
     {"what_cannot_fit_is_refused_with_both_numbers",
-     what_cannot_fit_is_refused_with_both_numbers                                          },
+     what_cannot_fit_is_refused_with_both_numbers},
 };
 
 TEST_MAIN(tests)

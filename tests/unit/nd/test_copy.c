@@ -154,9 +154,7 @@ static void transposition_at_every_edge(void)
         src[i] = (uint8_t)rng_next(&r);
     for (size_t item = 1; item <= 8; item *= 2) {
         for (size_t i = 0; i < (size_t)N * N; i++) {
-            tg_shape s = {
-                2, {sizes[i / N], sizes[i % N]}
-            };
+            tg_shape s = {2, {sizes[i / N], sizes[i % N]}};
             int64_t from[2], to[2];
             tg_strides_c(&s, item, from);
             tg_strides_f(&s, item, to);
@@ -215,11 +213,11 @@ static void swap_reverses_each_unit(void)
 }
 
 static const struct test tests[] = {
-    {"copy_equals_the_naive_loop",  copy_equals_the_naive_loop },
-    {"fill_equals_the_naive_loop",  fill_equals_the_naive_loop },
+    {"copy_equals_the_naive_loop", copy_equals_the_naive_loop},
+    {"fill_equals_the_naive_loop", fill_equals_the_naive_loop},
     {"transposition_at_every_edge", transposition_at_every_edge},
     {"is_fill_looks_at_every_byte", is_fill_looks_at_every_byte},
-    {"swap_reverses_each_unit",     swap_reverses_each_unit    },
+    {"swap_reverses_each_unit", swap_reverses_each_unit},
 };
 
 TEST_MAIN(tests)

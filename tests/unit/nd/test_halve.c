@@ -13,18 +13,9 @@ __extension__ typedef __int128 wide;
 static rng random_state = {42};
 
 static const tg_dtype dtypes[] = {
-    {TG_DT_BOOL,  1},
-    {TG_DT_UINT,  1},
-    {TG_DT_INT,   1},
-    {TG_DT_UINT,  2},
-    {TG_DT_INT,   2},
-    {TG_DT_UINT,  4},
-    {TG_DT_INT,   4},
-    {TG_DT_UINT,  8},
-    {TG_DT_INT,   8},
-    {TG_DT_FLOAT, 2},
-    {TG_DT_FLOAT, 4},
-    {TG_DT_FLOAT, 8},
+    {TG_DT_BOOL, 1}, {TG_DT_UINT, 1},  {TG_DT_INT, 1},   {TG_DT_UINT, 2},
+    {TG_DT_INT, 2},  {TG_DT_UINT, 4},  {TG_DT_INT, 4},   {TG_DT_UINT, 8},
+    {TG_DT_INT, 8},  {TG_DT_FLOAT, 2}, {TG_DT_FLOAT, 4}, {TG_DT_FLOAT, 8},
 };
 
 /* --- The reference ----------------------------------------------------------- */
@@ -234,8 +225,8 @@ static void what_can_be_halved(void)
 
 static const struct test tests[] = {
     {"every type, size and method", every_type_size_and_method},
-    {"known means",                 known_means               },
-    {"not a number shows",          not_a_number_shows        },
-    {"what can be halved",          what_can_be_halved        },
+    {"known means", known_means},
+    {"not a number shows", not_a_number_shows},
+    {"what can be halved", what_can_be_halved},
 };
 TEST_MAIN(tests)

@@ -5,28 +5,23 @@
 
 #include <stdlib.h>
 
-static const tg_ome_channel two[] = {
-    {"DAPI", "0000FF"},
-    {"GFP",  NULL    }
-};
+static const tg_ome_channel two[] = {{"DAPI", "0000FF"}, {"GFP", NULL}};
 
 static tg_ome_image cells(tg_ome_version version)
 {
-    return (tg_ome_image){
-        .version = version,
-        .name = "cells",
-        .axes = {{"t", NULL, "second", 0.5},
-                 {"c", NULL, NULL, 0},
-                 {"y", NULL, "micrometer", 0.25},
-                 {"x", NULL, "micrometer", 0.125}},
-        .n_axes = 4,
-        .n_levels = 2,
-        .method = "mean",
-        .dtype = {TG_DT_UINT, 2},
-        .bits = 12,
-        .channels = two,
-        .n_channels = 2
-    };
+    return (tg_ome_image){.version = version,
+                          .name = "cells",
+                          .axes = {{"t", NULL, "second", 0.5},
+                                   {"c", NULL, NULL, 0},
+                                   {"y", NULL, "micrometer", 0.25},
+                                   {"x", NULL, "micrometer", 0.125}},
+                          .n_axes = 4,
+                          .n_levels = 2,
+                          .method = "mean",
+                          .dtype = {TG_DT_UINT, 2},
+                          .bits = 12,
+                          .channels = two,
+                          .n_channels = 2};
 }
 
 #define AXES                                                            \
@@ -63,7 +58,7 @@ static void whole_documents(void)
              METHOD "}]," OMERO "}}"},
         {"0.4", TG_OME_0_4,
          "{\"multiscales\":[{\"version\":\"0.4\",\"name\":\"cells\"," AXES DATASETS METHOD
-         "}]," OMERO "}"            },
+         "}]," OMERO "}"},
     };
     for (size_t i = 0; i < 2; i++) {
         TG_AUTO_PTR(tg_json) got = NULL;
@@ -115,14 +110,14 @@ static void windows_follow_the_dtype(void)
         uint32_t bits;
         double least, most;
     } rows[] = {
-        {"uint8",                    {TG_DT_UINT, 1},  0,  0,                      255                   },
-        {"int16",                    {TG_DT_INT, 2},   0,  -32768,                 32767                 },
-        {"uint16 of 10 bits",        {TG_DT_UINT, 2},  10, 0,                      1023                  },
-        {"more bits than there are", {TG_DT_UINT, 1},  12, 0,                      255                   },
-        {"uint64",                   {TG_DT_UINT, 8},  0,  0,                      18446744073709551615.0},
-        {"int64",                    {TG_DT_INT, 8},   0,  -9223372036854775808.0, 9223372036854775807.0 },
-        {"float32",                  {TG_DT_FLOAT, 4}, 0,  0,                      1                     },
-        {"bool",                     {TG_DT_BOOL, 1},  0,  0,                      1                     },
+        {"uint8", {TG_DT_UINT, 1}, 0, 0, 255},
+        {"int16", {TG_DT_INT, 2}, 0, -32768, 32767},
+        {"uint16 of 10 bits", {TG_DT_UINT, 2}, 10, 0, 1023},
+        {"more bits than there are", {TG_DT_UINT, 1}, 12, 0, 255},
+        {"uint64", {TG_DT_UINT, 8}, 0, 0, 18446744073709551615.0},
+        {"int64", {TG_DT_INT, 8}, 0, -9223372036854775808.0, 9223372036854775807.0},
+        {"float32", {TG_DT_FLOAT, 4}, 0, 0, 1},
+        {"bool", {TG_DT_BOOL, 1}, 0, 0, 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         TG_AUTO_PTR(tg_json) got = NULL;
@@ -146,15 +141,15 @@ static void layouts_without_a_form_are_refused(void)
     static const struct {
         const char *name, *axes; /* a letter an axis */
     } rows[] = {
-        {"frame axis last",                     "yxt"   },
-        {"six axes",                            "tcpzyx"},
-        {"channel behind space",                "tyxc"  },
-        {"channel before time",                 "ctyx"  },
-        {"lines",                               "tx"    },
-        {"one axis",                            "x"     },
-        {"twice",                               "tyy"   },
-        {"two that are neither time nor space", "cpyx"  },
-        {"time behind z",                       "ztyx"  },
+        {"frame axis last", "yxt"},
+        {"six axes", "tcpzyx"},
+        {"channel behind space", "tyxc"},
+        {"channel before time", "ctyx"},
+        {"lines", "tx"},
+        {"one axis", "x"},
+        {"twice", "tyy"},
+        {"two that are neither time nor space", "cpyx"},
+        {"time behind z", "ztyx"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         static const char *const letters[] = {"t", "c", "p", "z", "y", "x"};
@@ -198,10 +193,10 @@ static void collections_list_their_series(void)
 }
 
 static const struct test tests[] = {
-    {"whole documents",                    whole_documents                   },
-    {"decimated levels are not shifted",   decimated_levels_are_not_shifted  },
-    {"windows follow the dtype",           windows_follow_the_dtype          },
+    {"whole documents", whole_documents},
+    {"decimated levels are not shifted", decimated_levels_are_not_shifted},
+    {"windows follow the dtype", windows_follow_the_dtype},
     {"layouts without a form are refused", layouts_without_a_form_are_refused},
-    {"collections list their series",      collections_list_their_series     },
+    {"collections list their series", collections_list_their_series},
 };
 TEST_MAIN(tests)

@@ -27,14 +27,8 @@ static void every_order_puts_frames_where_it_says(void)
 {
     enum { WELLS = 3, FIELDS = 2, FRAMES = 4 };
     static const char *const words[] = {"well", "field", "frame"};
-    static const int orders[6][3] = {
-        {0, 1, 2},
-        {0, 2, 1},
-        {1, 0, 2},
-        {1, 2, 0},
-        {2, 0, 1},
-        {2, 1, 0}
-    };
+    static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                     {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     for (int o = 0; o < 6; o++) {
         TG_AUTO_PTR(tg_ome_plate) p = NULL;
         char text[256];
@@ -100,36 +94,37 @@ static void what_is_no_plate(void)
     static const struct {
         const char *text, *says;
     } rows[] = {
-        {"[]",                                                                             "object"   },
-        {"{\"rows\": 1",                                                                   "plate"    },
-        {"{\"columns\": 1, \"frames\": 1}",                                                "rows"     },
-        {"{\"rows\": 1, \"frames\": 1}",                                                   "columns"  },
-        {"{\"rows\": 0, \"columns\": 1, \"frames\": 1}",                                   "rows"     },
-        {"{\"rows\": -1, \"columns\": 1, \"frames\": 1}",                                  "rows"     },
-        {"{\"rows\": 1001, \"columns\": 1, \"frames\": 1}",                                "rows"     },
-        {"{\"rows\": [], \"columns\": 1, \"frames\": 1}",                                  "rows"     },
-        {"{\"rows\": [\"A\", \"A\"], \"columns\": 1, \"frames\": 1}",                      "'A' twice"},
-        {"{\"rows\": [\"A b\"], \"columns\": 1, \"frames\": 1}",                           "rows[0]"  },
-        {"{\"rows\": [\"..\"], \"columns\": 1, \"frames\": 1}",                            "rows[0]"  },
-        {"{\"rows\": [3], \"columns\": 1, \"frames\": 1}",                                 "rows[0]"  },
-        {"{\"rows\": 1, \"columns\": 1, \"frames\": 1, \"wells\": [\"A/2\"]}",             "wells[0]" },
-        {"{\"rows\": 1, \"columns\": 1, \"frames\": 1, \"wells\": [\"A\"]}",               "wells[0]" },
-        {"{\"rows\": 1, \"columns\": 1, \"frames\": 1, \"wells\": [5]}",                   "wells[0]" },
-        {"{\"rows\": 1, \"columns\": 1, \"frames\": 1, \"wells\": []}",                    "wells"    },
+        {"[]", "object"},
+        {"{\"rows\": 1", "plate"},
+        {"{\"columns\": 1, \"frames\": 1}", "rows"},
+        {"{\"rows\": 1, \"frames\": 1}", "columns"},
+        {"{\"rows\": 0, \"columns\": 1, \"frames\": 1}", "rows"},
+        {"{\"rows\": -1, \"columns\": 1, \"frames\": 1}", "rows"},
+        {"{\"rows\": 1001, \"columns\": 1, \"frames\": 1}", "rows"},
+        {"{\"rows\": [], \"columns\": 1, \"frames\": 1}", "rows"},
+        {"{\"rows\": [\"A\", \"A\"], \"columns\": 1, \"frames\": 1}", "'A' twice"},
+        {"{\"rows\": [\"A b\"], \"columns\": 1, \"frames\": 1}", "rows[0]"},
+        {"{\"rows\": [\"..\"], \"columns\": 1, \"frames\": 1}", "rows[0]"},
+        {"{\"rows\": [3], \"columns\": 1, \"frames\": 1}", "rows[0]"},
+        {"{\"rows\": 1, \"columns\": 1, \"frames\": 1, \"wells\": [\"A/2\"]}", "wells[0]"},
+        {"{\"rows\": 1, \"columns\": 1, \"frames\": 1, \"wells\": [\"A\"]}", "wells[0]"},
+        {"{\"rows\": 1, \"columns\": 1, \"frames\": 1, \"wells\": [5]}", "wells[0]"},
+        {"{\"rows\": 1, \"columns\": 1, \"frames\": 1, \"wells\": []}", "wells"},
         {"{\"rows\": 1, \"columns\": 1, \"frames\": 1, \"wells\": [\"A/1\", \"A/1\"]}",
-         "twice"                                                                                      },
-        {"{\"rows\": 200, \"columns\": 200, \"frames\": 1}",                               "wells"    },
-        {"{\"rows\": 1, \"columns\": 1, \"frames\": 1, \"fields\": 0}",                    "fields"   },
-        {"{\"rows\": 1, \"columns\": 1, \"frames\": 1, \"fields\": 1.5}",                  "fields"   },
-        {"{\"rows\": 1, \"columns\": 1}",                                                  "frames"   },
-        {"{\"rows\": 1, \"columns\": 1, \"frames\": 99999999999}",                         "frames"   },
-        {"{\"rows\": 1, \"columns\": 1, \"frames\": 1, \"order\": \"well\"}",              "order"    },
+         "twice"},
+        {"{\"rows\": 200, \"columns\": 200, \"frames\": 1}", "wells"},
+        {"{\"rows\": 1, \"columns\": 1, \"frames\": 1, \"fields\": 0}", "fields"},
+        {"{\"rows\": 1, \"columns\": 1, \"frames\": 1, \"fields\": 1.5}", "fields"},
+        {"{\"rows\": 1, \"columns\": 1}", "frames"},
+        {"{\"rows\": 1, \"columns\": 1, \"frames\": 99999999999}", "frames"},
+        {"{\"rows\": 1, \"columns\": 1, \"frames\": 1, \"order\": \"well\"}", "order"},
         {"{\"rows\": 1, \"columns\": 1, \"frames\": 1, \"order\": [\"well\", \"field\"]}",
-         "order"                                                                                      },
+         "order"},
         {"{\"rows\": 1, \"columns\": 1, \"frames\": 1, \"order\": [\"well\", \"well\", "
-         "\"frame\"]}",                                                           "order"    },
-        {"{\"rows\": 1, \"columns\": 1, \"frames\": 1, \"name\": 7}",                      "name"     },
-        {"{\"rows\": 1, \"columns\": 1, \"frames\": 1, \"colour\": 7}",                    "colour"   },
+         "\"frame\"]}",
+         "order"},
+        {"{\"rows\": 1, \"columns\": 1, \"frames\": 1, \"name\": 7}", "name"},
+        {"{\"rows\": 1, \"columns\": 1, \"frames\": 1, \"colour\": 7}", "colour"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         TG_AUTO_PTR(tg_ome_plate) p = NULL;
@@ -188,12 +183,12 @@ static void every_allocation_may_fail(void)
 }
 
 static const struct test tests[] = {
-    {"names are counted or given",            names_are_counted_or_given           },
+    {"names are counted or given", names_are_counted_or_given},
     {"every order puts frames where it says", every_order_puts_frames_where_it_says},
-    {"time lapses have no end",               time_lapses_have_no_end              },
-    {"chosen wells",                          chosen_wells                         },
-    {"what is no plate",                      what_is_no_plate                     },
-    {"documents",                             documents                            },
-    {"every allocation may fail",             every_allocation_may_fail            },
+    {"time lapses have no end", time_lapses_have_no_end},
+    {"chosen wells", chosen_wells},
+    {"what is no plate", what_is_no_plate},
+    {"documents", documents},
+    {"every allocation may fail", every_allocation_may_fail},
 };
 TEST_MAIN(tests)

@@ -67,11 +67,7 @@ typedef struct array_kind {
     char separator;
     uint32_t ndim;
 } array_kind;
-static const array_kind usual = {
-    {8,          4},
-    {TG_DT_UINT, 2},
-    "t", '/', 3
-};
+static const array_kind usual = {{8, 4}, {TG_DT_UINT, 2}, "t", '/', 3};
 
 static void put_arrays(tg_store *s, int format, const char *path, const array_kind *k)
 {
@@ -191,15 +187,13 @@ static void what_we_write_is_valid(void)
         TG_AUTO_PTR(tg_json) attributes = NULL;
         TG_AUTO(tg_str) text = NULL;
         const tg_ome_channel channel = {"GFP", NULL};
-        tg_ome_image image = {
-            .version = format == 3 ? TG_OME_0_5 : TG_OME_0_4,
-            .n_axes = 3,
-            .n_levels = 2,
-            .method = "mean",
-            .dtype = {TG_DT_UINT, 2},
-            .channels = &channel,
-            .n_channels = 1
-        };
+        tg_ome_image image = {.version = format == 3 ? TG_OME_0_5 : TG_OME_0_4,
+                              .n_axes = 3,
+                              .n_levels = 2,
+                              .method = "mean",
+                              .dtype = {TG_DT_UINT, 2},
+                              .channels = &channel,
+                              .n_channels = 1};
         for (int i = 0; i < 3; i++)
             image.axes[i].name = names[i];
         CHECK_STATUS(tg_ome_image_attributes(&image, &attributes, NULL), TG_OK);
@@ -218,45 +212,47 @@ typedef struct wrong {
 static void images_that_break_a_rule(void)
 {
     static const wrong rows[] = {
-        {"no multiscale",           "\"multiscales\":[{",                            "\"multiscales\":[],\"o\":[{",          "multiscales"              },
-        {"multiscales no list",     "\"multiscales\":[{",                            "\"multiscales\":7,\"o\":[{",
-         "multiscales"                                                                                                                                  },
-        {"axes no list",            "\"axes\":[",                                    "\"axes\":{},\"o\":[",                  "axes"                     },
-        {"axis without a name",     "{\"name\":\"t\",",                              "{",                                    "axes[0].name"             },
-        {"axis twice",              "{\"name\":\"y\",",                              "{\"name\":\"x\",",                     "two are named 'x'"        },
-        {"axis type a number",      "\"type\":\"time\"",                             "\"type\":4",                           "type"                     },
-        {"axis unit a number",      "\"unit\":\"micrometer\"",                       "\"unit\":4",                           "unit"                     },
-        {"one axis of space",       "{\"name\":\"y\",\"type\":\"space\"",
-         "{\"name\":\"y\",\"type\":\"channel\"",                                                                             "axes"                     },
-        {"time late",               "{\"name\":\"t\",\"type\":\"time\"},",
+        {"no multiscale", "\"multiscales\":[{", "\"multiscales\":[],\"o\":[{", "multiscales"},
+        {"multiscales no list", "\"multiscales\":[{", "\"multiscales\":7,\"o\":[{",
+         "multiscales"},
+        {"axes no list", "\"axes\":[", "\"axes\":{},\"o\":[", "axes"},
+        {"axis without a name", "{\"name\":\"t\",", "{", "axes[0].name"},
+        {"axis twice", "{\"name\":\"y\",", "{\"name\":\"x\",", "two are named 'x'"},
+        {"axis type a number", "\"type\":\"time\"", "\"type\":4", "type"},
+        {"axis unit a number", "\"unit\":\"micrometer\"", "\"unit\":4", "unit"},
+        {"one axis of space", "{\"name\":\"y\",\"type\":\"space\"",
+         "{\"name\":\"y\",\"type\":\"channel\"", "axes"},
+        {"time late", "{\"name\":\"t\",\"type\":\"time\"},",
          "{\"name\":\"t\",\"type\":\"space\"},"
-         "{\"name\":\"u\",\"type\":\"time\"},",                                                                              "late"                     },
-        {"two times",               "{\"name\":\"t\",\"type\":\"time\"},",
-         "{\"name\":\"t\",\"type\":\"time\"},{\"name\":\"u\",\"type\":\"time\"},",                                           "axes"                     },
-        {"six axes",                "{\"name\":\"t\",\"type\":\"time\"},",
-         "{\"name\":\"a\"},{\"name\":\"b\"},{\"name\":\"d\"},{\"name\":\"e\"},",                                             "6"                        },
-        {"datasets empty",          "\"datasets\":[",                                "\"datasets\":[],\"o\":[",              "datasets"                 },
-        {"dataset without a path",  "{\"path\":\"0\",",                              "{",                                    "path"                     },
-        {"dataset that is missing", "{\"path\":\"0\",",                              "{\"path\":\"7\",",                     "'7'"                      },
-        {"dataset outside",         "{\"path\":\"0\",",                              "{\"path\":\"../0\",",                  ".."                       },
-        {"dataset of a group",      "{\"path\":\"0\",",                              "{\"path\":\"sub\",",                   "want an array"            },
+         "{\"name\":\"u\",\"type\":\"time\"},",
+         "late"},
+        {"two times", "{\"name\":\"t\",\"type\":\"time\"},",
+         "{\"name\":\"t\",\"type\":\"time\"},{\"name\":\"u\",\"type\":\"time\"},", "axes"},
+        {"six axes", "{\"name\":\"t\",\"type\":\"time\"},",
+         "{\"name\":\"a\"},{\"name\":\"b\"},{\"name\":\"d\"},{\"name\":\"e\"},", "6"},
+        {"datasets empty", "\"datasets\":[", "\"datasets\":[],\"o\":[", "datasets"},
+        {"dataset without a path", "{\"path\":\"0\",", "{", "path"},
+        {"dataset that is missing", "{\"path\":\"0\",", "{\"path\":\"7\",", "'7'"},
+        {"dataset outside", "{\"path\":\"0\",", "{\"path\":\"../0\",", ".."},
+        {"dataset of a group", "{\"path\":\"0\",", "{\"path\":\"sub\",", "want an array"},
         {"no transformation",
          "\"coordinateTransformations\":[{\"type\":\"scale\","
-         "\"scale\":[1,0.5,0.5]}]",                                                  "\"o\":1",                              "coordinateTransformations"},
-        {"translation first",       "\"scale\",\"scale\":[1,0.5,0.5]",
-         "\"translation\",\"translation\":[1,0.5,0.5]",                                                                      "want 'scale'"             },
-        {"scale of two numbers",    "[1,0.5,0.5]",                                   "[1,0.5]",                              "3 numbers"                },
-        {"scale of words",          "[1,0.5,0.5]",                                   "[1,\"a\",0.5]",                        "scale[1]"                 },
-        {"two scales",              "\"translation\",\"translation\":[0,0.25,0.25]",
-         "\"scale\",\"scale\":[0,0.25,0.25]",                                                                                "want 'translation'"       },
-        {"short translation",       "[0,0.25,0.25]",                                 "[0,0.25]",                             "3 numbers"                },
-        {"scale of all levels",     "[2,1,1]",                                       "[2,1]",                                "3 numbers"                },
-        {"channel without a color", "\"color\":\"FFffFF\",",                         "",                                     "color"                    },
-        {"color of 5 digits",       "FFffFF",                                        "FFffF",                                "color"                    },
-        {"color of letters",        "FFffFF",                                        "FFffFG",                               "color"                    },
-        {"window without an end",   "\"start\":0,\"end\":255",                       "\"start\":0",                          "window.end"               },
-        {"channels no list",        "\"channels\":[",                                "\"channels\":4,\"o\":[",               "channels"                 },
-        {"another version",         "{\"name\":\"i\",",                              "{\"name\":\"i\",\"version\":\"0.1\",", "0.1"                      },
+         "\"scale\":[1,0.5,0.5]}]",
+         "\"o\":1", "coordinateTransformations"},
+        {"translation first", "\"scale\",\"scale\":[1,0.5,0.5]",
+         "\"translation\",\"translation\":[1,0.5,0.5]", "want 'scale'"},
+        {"scale of two numbers", "[1,0.5,0.5]", "[1,0.5]", "3 numbers"},
+        {"scale of words", "[1,0.5,0.5]", "[1,\"a\",0.5]", "scale[1]"},
+        {"two scales", "\"translation\",\"translation\":[0,0.25,0.25]",
+         "\"scale\",\"scale\":[0,0.25,0.25]", "want 'translation'"},
+        {"short translation", "[0,0.25,0.25]", "[0,0.25]", "3 numbers"},
+        {"scale of all levels", "[2,1,1]", "[2,1]", "3 numbers"},
+        {"channel without a color", "\"color\":\"FFffFF\",", "", "color"},
+        {"color of 5 digits", "FFffFF", "FFffF", "color"},
+        {"color of letters", "FFffFF", "FFffFG", "color"},
+        {"window without an end", "\"start\":0,\"end\":255", "\"start\":0", "window.end"},
+        {"channels no list", "\"channels\":[", "\"channels\":4,\"o\":[", "channels"},
+        {"another version", "{\"name\":\"i\",", "{\"name\":\"i\",\"version\":\"0.1\",", "0.1"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (int format = 2; format <= 3; format++) {
@@ -277,14 +273,16 @@ static void arrays_that_break_a_rule(void)
         int format; /* 0: both */
     } rows[] = {
         {"the second level is larger",
-         "'1': larger",                                       {{4, 8}, {TG_DT_UINT, 2}, "t", '/', 3},
-         0                                                                                                },
-        {"dimensions and axes",        "dimensions",          {{8, 4}, {TG_DT_UINT, 2}, "t", '/', 2},    0},
+         "'1': larger",
+         {{4, 8}, {TG_DT_UINT, 2}, "t", '/', 3},
+         0},
+        {"dimensions and axes", "dimensions", {{8, 4}, {TG_DT_UINT, 2}, "t", '/', 2}, 0},
         {"another dimension name",
-         "dimension_names[0]",                                {{8, 4}, {TG_DT_UINT, 2}, "time", '/', 3},
-         3                                                                                                },
-        {"no dimension name",          "dimension_names[0]",  {{8, 4}, {TG_DT_UINT, 2}, NULL, '/', 3},   3},
-        {"separator",                  "dimension_separator", {{8, 4}, {TG_DT_UINT, 2}, "t", '.', 3},    2},
+         "dimension_names[0]",
+         {{8, 4}, {TG_DT_UINT, 2}, "time", '/', 3},
+         3},
+        {"no dimension name", "dimension_names[0]", {{8, 4}, {TG_DT_UINT, 2}, NULL, '/', 3}, 3},
+        {"separator", "dimension_separator", {{8, 4}, {TG_DT_UINT, 2}, "t", '.', 3}, 2},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (int format = 2; format <= 3; format++) {
@@ -302,18 +300,19 @@ static void arrays_that_break_a_rule(void)
 static void labels_that_break_a_rule(void)
 {
     static const wrong rows[] = {
-        {"label-value twice",        "{\"label-value\":2}",                               "{\"label-value\":1}",        "colors[1]"       },
-        {"no label-value",           "{\"label-value\":2}",                               "{}",                         "label-value"     },
-        {"rgba of 3",                "[255,0,0,255]",                                     "[255,0,0]",                  "rgba"            },
-        {"rgba of 256",              "[255,0,0,255]",                                     "[256,0,0,255]",              "rgba"            },
-        {"property without a value", "{\"label-value\":1,\"area\":5}",                    "{\"area\":5}",
-         "properties[0]"                                                                                                                  },
-        {"source a string",          "\"source\":{\"image\":\"../../\"}",                 "\"source\":\"x\"",           "source"          },
-        {"image-label a list",       "\"image-label\":{",                                 "\"image-label\":[],\"o\":{",
-         "image-label"                                                                                                                    },
+        {"label-value twice", "{\"label-value\":2}", "{\"label-value\":1}", "colors[1]"},
+        {"no label-value", "{\"label-value\":2}", "{}", "label-value"},
+        {"rgba of 3", "[255,0,0,255]", "[255,0,0]", "rgba"},
+        {"rgba of 256", "[255,0,0,255]", "[256,0,0,255]", "rgba"},
+        {"property without a value", "{\"label-value\":1,\"area\":5}", "{\"area\":5}",
+         "properties[0]"},
+        {"source a string", "\"source\":{\"image\":\"../../\"}", "\"source\":\"x\"", "source"},
+        {"image-label a list", "\"image-label\":{", "\"image-label\":[],\"o\":{",
+         "image-label"},
         {"one level",
          ",{\"path\":\"1\",\"coordinateTransformations\":[{\"type\":\"scale\","
-         "\"scale\":[1,1,1]},{\"type\":\"translation\",\"translation\":[0,0.25,0.25]}]}", "",                           "1 levels, want 2"},
+         "\"scale\":[1,1,1]},{\"type\":\"translation\",\"translation\":[0,0.25,0.25]}]}",
+         "", "1 levels, want 2"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         TG_AUTO_PTR(tg_store) s = mem_store();
@@ -328,11 +327,7 @@ static void labels_that_break_a_rule(void)
     put_image(s, 3, "", NULL, NULL);
     put_group(s, 3, "labels", "\"labels\":[\"cells\"]", NULL, NULL);
     put_group(s, 3, "labels/cells", multiscales, NULL, NULL);
-    const array_kind floats = {
-        {8,           4},
-        {TG_DT_FLOAT, 4},
-        "t", '/', 3
-    };
+    const array_kind floats = {{8, 4}, {TG_DT_FLOAT, 4}, "t", '/', 3};
     put_arrays(s, 3, "labels/cells", &floats);
     check_invalid(s, "integer");
     test_row = "a label that is missing";
@@ -346,30 +341,30 @@ static void labels_that_break_a_rule(void)
 static void plates_that_break_a_rule(void)
 {
     static const wrong rows[] = {
-        {"no rows",                   "\"rows\":[",                                        "\"rows\":[],\"o\":[",     "rows: want"        },
-        {"row name",                  "{\"name\":\"A\"}",                                  "{\"name\":\"A-\"}",       "rows[0].name"      },
-        {"row twice",                 "{\"name\":\"B\"}",                                  "{\"name\":\"A\"}",        "'A' twice"         },
-        {"column a number",           "{\"name\":\"1\"}",                                  "{\"name\":1}",            "columns[0].name"   },
-        {"no wells",                  "\"wells\":[",                                       "\"wells\":[],\"o\":[",    "wells: want"       },
-        {"index beyond",              "\"rowIndex\":1",                                    "\"rowIndex\":2",          "wells[1]"          },
-        {"no index",                  "\"rowIndex\":1,",                                   "",                        "wells[1]"          },
-        {"path and indexes",          "\"rowIndex\":1",                                    "\"rowIndex\":0",          "'B/2', want 'A/2'" },
-        {"well that is missing",      "\"path\":\"A/1\",\"rowIndex\":0,\"columnIndex\":0",
-         "\"path\":\"A/2\",\"rowIndex\":0,\"columnIndex\":1",                                                         "A/2"               },
-        {"acquisition id twice",      "{\"id\":3}",                                        "{\"id\":0}",              "id 0 twice"        },
-        {"acquisition id below 0",    "{\"id\":3}",                                        "{\"id\":-3}",             "acquisitions[1].id"},
-        {"field count of 0",          "\"field_count\":1",                                 "\"field_count\":0",       "field_count"       },
-        {"maximum of 0",              "\"maximumfieldcount\":1",                           "\"maximumfieldcount\":0",
-         "maximumfieldcount"                                                                                                              },
-        {"acquisition of the images", "{\"id\":3}",                                        "{\"id\":4}",              "none with id 3"    },
-        {"plate a list",              "\"plate\":{",                                       "\"plate\":[],\"o\":{",    "plate"             },
+        {"no rows", "\"rows\":[", "\"rows\":[],\"o\":[", "rows: want"},
+        {"row name", "{\"name\":\"A\"}", "{\"name\":\"A-\"}", "rows[0].name"},
+        {"row twice", "{\"name\":\"B\"}", "{\"name\":\"A\"}", "'A' twice"},
+        {"column a number", "{\"name\":\"1\"}", "{\"name\":1}", "columns[0].name"},
+        {"no wells", "\"wells\":[", "\"wells\":[],\"o\":[", "wells: want"},
+        {"index beyond", "\"rowIndex\":1", "\"rowIndex\":2", "wells[1]"},
+        {"no index", "\"rowIndex\":1,", "", "wells[1]"},
+        {"path and indexes", "\"rowIndex\":1", "\"rowIndex\":0", "'B/2', want 'A/2'"},
+        {"well that is missing", "\"path\":\"A/1\",\"rowIndex\":0,\"columnIndex\":0",
+         "\"path\":\"A/2\",\"rowIndex\":0,\"columnIndex\":1", "A/2"},
+        {"acquisition id twice", "{\"id\":3}", "{\"id\":0}", "id 0 twice"},
+        {"acquisition id below 0", "{\"id\":3}", "{\"id\":-3}", "acquisitions[1].id"},
+        {"field count of 0", "\"field_count\":1", "\"field_count\":0", "field_count"},
+        {"maximum of 0", "\"maximumfieldcount\":1", "\"maximumfieldcount\":0",
+         "maximumfieldcount"},
+        {"acquisition of the images", "{\"id\":3}", "{\"id\":4}", "none with id 3"},
+        {"plate a list", "\"plate\":{", "\"plate\":[],\"o\":{", "plate"},
     };
     static const wrong wells[] = {
-        {"no images",             "\"images\":[",       "\"images\":[],\"o\":[", "images: want"   },
-        {"image path",            "\"path\":\"0\"",     "\"path\":\"a/b\"",      "images[0].path" },
-        {"image that is missing", "\"path\":\"0\"",     "\"path\":\"5\"",        "A/1/5"          },
-        {"no acquisition",        ",\"acquisition\":3", "",                      "the plate has 2"},
-        {"acquisition a word",    "\"acquisition\":3",  "\"acquisition\":\"x\"", "acquisition"    },
+        {"no images", "\"images\":[", "\"images\":[],\"o\":[", "images: want"},
+        {"image path", "\"path\":\"0\"", "\"path\":\"a/b\"", "images[0].path"},
+        {"image that is missing", "\"path\":\"0\"", "\"path\":\"5\"", "A/1/5"},
+        {"no acquisition", ",\"acquisition\":3", "", "the plate has 2"},
+        {"acquisition a word", "\"acquisition\":3", "\"acquisition\":\"x\"", "acquisition"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         TG_AUTO_PTR(tg_store) s = mem_store();
@@ -447,14 +442,14 @@ static void every_allocation_may_fail(void)
 }
 
 static const struct test tests[] = {
-    {"what is right is valid",           what_is_right_is_valid          },
-    {"what we write is valid",           what_we_write_is_valid          },
-    {"images that break a rule",         images_that_break_a_rule        },
-    {"arrays that break a rule",         arrays_that_break_a_rule        },
-    {"labels that break a rule",         labels_that_break_a_rule        },
-    {"plates that break a rule",         plates_that_break_a_rule        },
+    {"what is right is valid", what_is_right_is_valid},
+    {"what we write is valid", what_we_write_is_valid},
+    {"images that break a rule", images_that_break_a_rule},
+    {"arrays that break a rule", arrays_that_break_a_rule},
+    {"labels that break a rule", labels_that_break_a_rule},
+    {"plates that break a rule", plates_that_break_a_rule},
     {"versions and formats go together", versions_and_formats_go_together},
-    {"a failing store is an error",      a_failing_store_is_an_error     },
-    {"every allocation may fail",        every_allocation_may_fail       },
+    {"a failing store is an error", a_failing_store_is_an_error},
+    {"every allocation may fail", every_allocation_may_fail},
 };
 TEST_MAIN(tests)

@@ -276,14 +276,14 @@ static void exact_length_on_disk(void)
 }
 
 static const struct test tests[] = {
-    {"links",                      links                     },
-    {"walk",                       walk                      },
-    {"special_files",              special_files             },
+    {"links", links},
+    {"walk", walk},
+    {"special_files", special_files},
     {"temporaries_are_not_listed", temporaries_are_not_listed},
-    {"in_the_way",                 in_the_way                },
-    {"read_only",                  read_only                 },
-    {"left_open",                  left_open                 },
-    {"exact_length_on_disk",       exact_length_on_disk      },
+    {"in_the_way", in_the_way},
+    {"read_only", read_only},
+    {"left_open", left_open},
+    {"exact_length_on_disk", exact_length_on_disk},
 };
 
 TEST_MAIN(tests)

@@ -85,7 +85,7 @@ static void fails_at(void)
 }
 
 static const struct test tests[] = {
-    {"counts",   counts  },
+    {"counts", counts},
     {"fails_at", fails_at},
 };
 

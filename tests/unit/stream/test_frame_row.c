@@ -5,11 +5,8 @@
 #include <stdlib.h>
 
 static const tg_stream_column columns[] = {
-    {"gain",        {TG_DT_INT, 4}   },
-    {"temperature", {TG_DT_FLOAT, 8} },
-    {"lamp",        {TG_DT_BOOL, 1}  },
-    {"note",        {TG_DT_STRING, 0}},
-    {"state",       {TG_DT_UINT, 1}  },
+    {"gain", {TG_DT_INT, 4}},    {"temperature", {TG_DT_FLOAT, 8}}, {"lamp", {TG_DT_BOOL, 1}},
+    {"note", {TG_DT_STRING, 0}}, {"state", {TG_DT_UINT, 1}},
 };
 enum { N_COLUMNS = sizeof columns / sizeof *columns };
 
@@ -26,21 +23,21 @@ static void columns_that_are_refused(void)
         const char *name;
         tg_stream_column column;
     } rows[] = {
-        {"no name",            {NULL, {TG_DT_INT, 4}}                                        },
-        {"empty name",         {"", {TG_DT_INT, 4}}                                          },
-        {"one of ours",        {"sequence", {TG_DT_INT, 4}}                                  },
-        {"one of ours, last",  {"crc32c", {TG_DT_INT, 4}}                                    },
-        {"a path",             {"a/b", {TG_DT_INT, 4}}                                       },
-        {"up",                 {"..", {TG_DT_INT, 4}}                                        },
-        {"hidden",             {".zarray", {TG_DT_INT, 4}}                                   },
-        {"reserved",           {"__a", {TG_DT_INT, 4}}                                       },
-        {"metadata",           {"zarr.json", {TG_DT_INT, 4}}                                 },
-        {"not ASCII",          {"\xC3\xA9", {TG_DT_INT, 4}}                                  },
+        {"no name", {NULL, {TG_DT_INT, 4}}},
+        {"empty name", {"", {TG_DT_INT, 4}}},
+        {"one of ours", {"sequence", {TG_DT_INT, 4}}},
+        {"one of ours, last", {"crc32c", {TG_DT_INT, 4}}},
+        {"a path", {"a/b", {TG_DT_INT, 4}}},
+        {"up", {"..", {TG_DT_INT, 4}}},
+        {"hidden", {".zarray", {TG_DT_INT, 4}}},
+        {"reserved", {"__a", {TG_DT_INT, 4}}},
+        {"metadata", {"zarr.json", {TG_DT_INT, 4}}},
+        {"not ASCII", {"\xC3\xA9", {TG_DT_INT, 4}}},
         {"64 bytes",
          {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", {TG_DT_INT, 4}}},
-        {"complex",            {"z", {TG_DT_COMPLEX, 8}}                                     },
-        {"raw",                {"z", {TG_DT_RAW, 3}}                                         },
-        {"integer of 3 bytes", {"z", {TG_DT_INT, 3}}                                         },
+        {"complex", {"z", {TG_DT_COMPLEX, 8}}},
+        {"raw", {"z", {TG_DT_RAW, 3}}},
+        {"integer of 3 bytes", {"z", {TG_DT_INT, 3}}},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         tg_frame_columns c = {0};
@@ -48,10 +45,7 @@ static void columns_that_are_refused(void)
         CHECK_STATUS(tg_frame_columns_init(&c, &rows[i].column, 1, NULL), TG_INVALID);
     }
     test_row = "twice";
-    const tg_stream_column twice[] = {
-        {"a", {TG_DT_INT, 4}},
-        {"a", {TG_DT_INT, 8}}
-    };
+    const tg_stream_column twice[] = {{"a", {TG_DT_INT, 4}}, {"a", {TG_DT_INT, 8}}};
     tg_frame_columns c = {0};
     tg_error err = {0};
     CHECK_STATUS(tg_frame_columns_init(&c, twice, 2, &err), TG_INVALID);
@@ -118,9 +112,7 @@ static void missing_values_are_zero(void)
 static void strings_have_bounds(void)
 {
     tg_frame_columns c = {0};
-    const tg_stream_column note = {
-        "note", {TG_DT_STRING, 0}
-    };
+    const tg_stream_column note = {"note", {TG_DT_STRING, 0}};
     CHECK_STATUS(tg_frame_columns_init(&c, &note, 1, NULL), TG_OK);
     CHECK_U64(c.values_bound, 2 + TG_FRAME_TEXT_MAX);
     char text[TG_FRAME_TEXT_MAX + 2];
@@ -178,11 +170,11 @@ static void hostile_rows_are_corrupt(void)
         size_t at;
         uint8_t byte;
     } rows[] = {
-        {"status 8",            32,                      8   },
-        {"index -2",            8,                       0xFE},
-        {"bool 2",              TG_FRAME_ROW_BYTES + 12, 2   },
-        {"string of 261 bytes", TG_FRAME_ROW_BYTES + 14, 1   },
-        {"string not UTF-8",    TG_FRAME_ROW_BYTES + 15, 0xC3},
+        {"status 8", 32, 8},
+        {"index -2", 8, 0xFE},
+        {"bool 2", TG_FRAME_ROW_BYTES + 12, 2},
+        {"string of 261 bytes", TG_FRAME_ROW_BYTES + 14, 1},
+        {"string not UTF-8", TG_FRAME_ROW_BYTES + 15, 0xC3},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         uint8_t bad[128];
@@ -196,9 +188,9 @@ static void hostile_rows_are_corrupt(void)
 
 static const struct test tests[] = {
     {"columns that are refused", columns_that_are_refused},
-    {"bytes are as documented",  bytes_are_as_documented },
-    {"missing values are zero",  missing_values_are_zero },
-    {"strings have bounds",      strings_have_bounds     },
+    {"bytes are as documented", bytes_are_as_documented},
+    {"missing values are zero", missing_values_are_zero},
+    {"strings have bounds", strings_have_bounds},
     {"hostile rows are corrupt", hostile_rows_are_corrupt},
 };
 TEST_MAIN(tests)

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 
 static const tg_stream_column user_columns[] = {
-    {"gain",  {TG_DT_FLOAT, 4} },
-    {"note",  {TG_DT_STRING, 0}},
-    {"plate", {TG_DT_INT, 2}   },
+    {"gain", {TG_DT_FLOAT, 4}},
+    {"note", {TG_DT_STRING, 0}},
+    {"plate", {TG_DT_INT, 2}},
 };
 enum { N_USERS = 3, LARGE = 1 << 20, SMALL = 4096 };
 
@@ -149,14 +149,14 @@ static void check_table(tg_store *s, const tg_frame_table_options *o, uint64_t r
         void (*want)(uint64_t n, void *item);
         uint32_t user; /* which one it is, + 1 */
     } columns[] = {
-        {"sequence",    8, want_sequence,    0},
-        {"index",       8, want_index,       0},
+        {"sequence", 8, want_sequence, 0},
+        {"index", 8, want_index, 0},
         {"time_device", 8, want_time_device, 0},
-        {"time_host",   8, want_time_host,   0},
-        {"status",      1, want_status,      0},
-        {"crc32c",      4, want_crc32c,      0},
-        {"gain",        4, want_gain,        1},
-        {"plate",       2, want_plate,       3},
+        {"time_host", 8, want_time_host, 0},
+        {"status", 1, want_status, 0},
+        {"crc32c", 4, want_crc32c, 0},
+        {"gain", 4, want_gain, 1},
+        {"plate", 2, want_plate, 3},
     };
     uint64_t length = UINT64_MAX;
     CHECK_STATUS(tg_frame_table_length(s, "cam", &length, NULL, NULL), TG_OK);
@@ -194,12 +194,12 @@ static void commits_publish_what_was_written(void)
         uint32_t users;
         uint64_t commits[6]; /* rows at each; ended by 0 */
     } rows[] = {
-        {"v3",                 3, true,  LARGE, 3, {1, 10, 4096, 4097, 9000}    },
-        {"v3, no checksum",    3, false, LARGE, 3, {300, 4095, 4096, 8192, 8193}},
-        {"v2",                 2, true,  LARGE, 3, {5, 255, 256, 257, 5000}     },
-        {"v2, own columns",    2, true,  LARGE, 0, {4096, 8192}                 },
-        {"small frames",       3, true,  SMALL, 1, {70000, 131072, 131073}      },
-        {"more than one fill", 3, true,  LARGE, 2, {20000}                      },
+        {"v3", 3, true, LARGE, 3, {1, 10, 4096, 4097, 9000}},
+        {"v3, no checksum", 3, false, LARGE, 3, {300, 4095, 4096, 8192, 8193}},
+        {"v2", 2, true, LARGE, 3, {5, 255, 256, 257, 5000}},
+        {"v2, own columns", 2, true, LARGE, 0, {4096, 8192}},
+        {"small frames", 3, true, SMALL, 1, {70000, 131072, 131073}},
+        {"more than one fill", 3, true, LARGE, 2, {20000}},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         TG_AUTO_PTR(tg_store) s = mem_store();
@@ -277,12 +277,12 @@ static void going_on_behind_any_row(void)
         int format;
         uint64_t frame_bytes, published, added;
     } rows[] = {
-        {"in the first chunk",        3, LARGE, 10,    10   },
-        {"at the end of a chunk",     3, LARGE, 8192,  8192 },
-        {"rows in chunks, not shape", 3, LARGE, 5000,  9000 },
-        {"v2",                        2, LARGE, 5000,  9000 },
-        {"no rows",                   3, LARGE, 0,     0    },
-        {"small frames",              3, SMALL, 65537, 65540},
+        {"in the first chunk", 3, LARGE, 10, 10},
+        {"at the end of a chunk", 3, LARGE, 8192, 8192},
+        {"rows in chunks, not shape", 3, LARGE, 5000, 9000},
+        {"v2", 2, LARGE, 5000, 9000},
+        {"no rows", 3, LARGE, 0, 0},
+        {"small frames", 3, SMALL, 65537, 65540},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         TG_AUTO_PTR(tg_store) s = mem_store();
@@ -378,10 +378,7 @@ static void a_crash_between_two_shapes(void)
 
 static void another_table_is_refused(void)
 {
-    static const tg_stream_column other_dtype =
-                                      {
-                                          "gain", {TG_DT_FLOAT, 8}
-    },
+    static const tg_stream_column other_dtype = {"gain", {TG_DT_FLOAT, 8}},
                                   other_name = {"shutter", {TG_DT_FLOAT, 4}};
     static const struct {
         const char *name, *says;
@@ -391,13 +388,13 @@ static void another_table_is_refused(void)
         uint64_t frame_bytes, rows;
         int format;
     } rows[] = {
-        {"another dtype",  "gain",     &other_dtype, 1, true,  LARGE, 0,  3},
-        {"another name",   "shutter",  &other_name,  1, true,  LARGE, 0,  3},
-        {"one too few",    "gain",     user_columns, 0, true,  LARGE, 0,  3},
-        {"no checksum",    "crc32c",   user_columns, 1, false, LARGE, 0,  3},
-        {"another chunk",  "sequence", user_columns, 1, true,  SMALL, 0,  3},
-        {"another format", "sequence", user_columns, 1, true,  LARGE, 0,  2},
-        {"too few rows",   "sequence", user_columns, 1, true,  LARGE, 11, 3},
+        {"another dtype", "gain", &other_dtype, 1, true, LARGE, 0, 3},
+        {"another name", "shutter", &other_name, 1, true, LARGE, 0, 3},
+        {"one too few", "gain", user_columns, 0, true, LARGE, 0, 3},
+        {"no checksum", "crc32c", user_columns, 1, false, LARGE, 0, 3},
+        {"another chunk", "sequence", user_columns, 1, true, SMALL, 0, 3},
+        {"another format", "sequence", user_columns, 1, true, LARGE, 0, 2},
+        {"too few rows", "sequence", user_columns, 1, true, LARGE, 11, 3},
     };
     TG_AUTO_PTR(tg_store) s = mem_store();
     TG_AUTO_PTR(tg_frame_table) t = NULL;
@@ -538,14 +535,14 @@ static void every_store_call_may_fail(void)
 
 static const struct test tests[] = {
     {"commits publish what was written", commits_publish_what_was_written},
-    {"columns say what they are",        columns_say_what_they_are       },
-    {"going on behind any row",          going_on_behind_any_row         },
+    {"columns say what they are", columns_say_what_they_are},
+    {"going on behind any row", going_on_behind_any_row},
     {"recovering twice changes nothing", recovering_twice_changes_nothing},
-    {"a crash between two shapes",       a_crash_between_two_shapes      },
-    {"another table is refused",         another_table_is_refused        },
-    {"a ZIP gets each value once",       a_zip_gets_each_value_once      },
-    {"memory is what was said",          memory_is_what_was_said         },
-    {"every allocation may fail",        every_allocation_may_fail       },
-    {"every store call may fail",        every_store_call_may_fail       },
+    {"a crash between two shapes", a_crash_between_two_shapes},
+    {"another table is refused", another_table_is_refused},
+    {"a ZIP gets each value once", a_zip_gets_each_value_once},
+    {"memory is what was said", memory_is_what_was_said},
+    {"every allocation may fail", every_allocation_may_fail},
+    {"every store call may fail", every_store_call_may_fail},
 };
 TEST_MAIN(tests)

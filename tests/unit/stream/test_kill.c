@@ -183,24 +183,24 @@ static void kill_everywhere(const workload *w, long step)
 
 static const workload workloads[] = {
     {"sharded",
-     ARRAY(.dtype = U16,        .height = 64, .width = 100, .shard_frames = 4, .chunk_frames = 1),               3,
-     false,                                                                                                                                                                                  14,                                       0},
+     ARRAY(.dtype = U16, .height = 64, .width = 100, .shard_frames = 4, .chunk_frames = 1), 3,
+     false, 14, 0},
     {"sharded, k 4, flushed",
-     ARRAY(.dtype = U16, .height = 32,                      .width = 50,                      .shard_frames = 8,       .chunk_frames = 4), 3,
-     false,                                                18,                                                                                                                                                                                                                            5},
+     ARRAY(.dtype = U16, .height = 32, .width = 50, .shard_frames = 8, .chunk_frames = 4), 3,
+     false, 18, 5},
     {"unsharded",
-     ARRAY(.dtype = U16,                      .height = 32,                        .width = 50,                                    .no_shards = true,                    .chunk_frames = 1),                  3,
-     false, 8,                       0},
+     ARRAY(.dtype = U16, .height = 32, .width = 50, .no_shards = true, .chunk_frames = 1), 3,
+     false, 8, 0},
     {"unsharded, k 3, flushed",
-     ARRAY(.dtype = U16,                     .height = 32,                                 .width = 50,                     .no_shards = true,                                                       .chunk_frames = 3),                                                       3,
-     false,                                               8,               4},
-    {"live",              ARRAY(.dtype = U8,                  .height = 64,                             .width = 64,                                         .live = true,                                                     .chunk_frames = 1),                                                       3,
-     false,             10,4},
+     ARRAY(.dtype = U16, .height = 32, .width = 50, .no_shards = true, .chunk_frames = 3), 3,
+     false, 8, 4},
+    {"live", ARRAY(.dtype = U8, .height = 64, .width = 64, .live = true, .chunk_frames = 1), 3,
+     false, 10, 4},
     {"zstd",
-     ARRAY(.dtype = U16,                     .height = 64,                               .width = 64,                                          .codec = "zstd:1",                                                           .shard_frames = 4,
-     .chunk_frames = 1),
-     3,                                                                                                                                   false,                                                                                                                                  12, 0},
-    {"zip", ARRAY(.dtype = U16,        .height = 32,                                       .width = 50,                                              .chunk_frames = 2),                                                             3,                                                                                            true,                                                                                                                               9,                              4},
+     ARRAY(.dtype = U16, .height = 64, .width = 64, .codec = "zstd:1", .shard_frames = 4,
+           .chunk_frames = 1),
+     3, false, 12, 0},
+    {"zip", ARRAY(.dtype = U16, .height = 32, .width = 50, .chunk_frames = 2), 3, true, 9, 4},
 };
 
 static long step_of(void)
@@ -225,7 +225,5 @@ static void killed_at_calls(void)
     CHECK(kinds_hit[FAULT_rename_at] > 0 && kinds_hit[FAULT_unlink_at] > 0);
 }
 
-static const struct test tests[] = {
-    {"killed_at_calls", killed_at_calls}
-};
+static const struct test tests[] = {{"killed_at_calls", killed_at_calls}};
 TEST_MAIN(tests)

@@ -110,15 +110,15 @@ static void brute_force(void)
 {
     /* clang-format off: version 14 crashes on rows like these */
     static const shape_case cases[] = {
-        {"t",                         1, {20},         {0},          1, 1,    1 },
-        {"t, k 3",                    1, {20},         {0},          3, 4096, 1 },
-        {"t z",                       2, {4, 6},       {0, 1},       1, 2048, 1 },
-        {"t z, k 4",                  2, {4, 6},       {0, 1},       4, 4096, 1 },
-        {"z t: t arrives first",      2, {4, 6},       {1, 0},       1, 2048, 1 },
-        {"z t: t arrives first, k 4", 2, {4, 6},       {1, 0},       4, 4096, 4 },
-        {"t c z as t z c",            3, {3, 2, 5},    {0, 2, 1},    1, 1024, 1 },
-        {"t c z as t z c, k 2",       3, {3, 2, 5},    {0, 2, 1},    2, 4096, 2 },
-        {"p t c z as z c t p, k 2",   4, {2, 3, 2, 3}, {3, 2, 1, 0}, 2, 8192, 12},
+        {"t", 1, {20}, {0}, 1, 1, 1},
+        {"t, k 3", 1, {20}, {0}, 3, 4096, 1},
+        {"t z", 2, {4, 6}, {0, 1}, 1, 2048, 1},
+        {"t z, k 4", 2, {4, 6}, {0, 1}, 4, 4096, 1},
+        {"z t: t arrives first", 2, {4, 6}, {1, 0}, 1, 2048, 1},
+        {"z t: t arrives first, k 4", 2, {4, 6}, {1, 0}, 4, 4096, 4},
+        {"t c z as t z c", 3, {3, 2, 5}, {0, 2, 1}, 1, 1024, 1},
+        {"t c z as t z c, k 2", 3, {3, 2, 5}, {0, 2, 1}, 2, 4096, 2},
+        {"p t c z as z c t p, k 2", 4, {2, 3, 2, 3}, {3, 2, 1, 0}, 2, 8192, 12},
     };
     /* clang-format on */
 
@@ -141,25 +141,14 @@ static void brute_force(void)
 
 static void shapes_grow(void)
 {
-    static const shape_case c = {
-        "t c z", 3, {0, 2, 5},
-          {0, 2, 1},
-          1, 0, 1
-    };
+    static const shape_case c = {"t c z", 3, {0, 2, 5}, {0, 2, 1}, 1, 0, 1};
     tg_layout l;
     uint64_t outer[TG_STREAM_DIMS];
 
     make(&c, &l);
     const struct {
         uint64_t slots, floor, ceil;
-    } rows[] = {
-        {0,  0, 0},
-        {1,  0, 1},
-        {9,  0, 1},
-        {10, 1, 1},
-        {11, 1, 2},
-        {20, 2, 2}
-    };
+    } rows[] = {{0, 0, 0}, {1, 0, 1}, {9, 0, 1}, {10, 1, 1}, {11, 1, 2}, {20, 2, 2}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         tg_layout_shape(&l, rows[i].slots, false, outer);
         CHECK_U64(outer[0], rows[i].floor);
@@ -185,44 +174,36 @@ typedef struct bad_case {
 
 static void refused(void)
 {
-    static const tg_stream_dim twice[] = {
-        {"a", 2, 0, NULL, 0},
-        {"b", 2, 0, NULL, 0}
-    };
-    static const tg_stream_dim endless[] = {
-        {"a", 2, 0, NULL, 0},
-        {"b", 0, 1, NULL, 0}
-    };
-    static const tg_stream_dim short_one[] = {
-        {"a", 2, 0, NULL, 0}
-    };
+    static const tg_stream_dim twice[] = {{"a", 2, 0, NULL, 0}, {"b", 2, 0, NULL, 0}};
+    static const tg_stream_dim endless[] = {{"a", 2, 0, NULL, 0}, {"b", 0, 1, NULL, 0}};
+    static const tg_stream_dim short_one[] = {{"a", 2, 0, NULL, 0}};
     static const bad_case cases[] = {
-        {"no width",           ARRAY(.height = 4),          3,                                                        false,                                                                                               TG_INVALID},
-        {      "tile too high",   ARRAY(.height = 4,                  .width = 4,                                        .tile_height = 5),                                                                                                   3,false,
+        {"no width", ARRAY(.height = 4), 3, false, TG_INVALID},
+        {"tile too high", ARRAY(.height = 4, .width = 4, .tile_height = 5), 3, false,
          TG_INVALID},
-        {"shards in format 2", ARRAY(.height = 4,           .width = 4,                                               .shard_frames = 2),                                                                                  2,false,
+        {"shards in format 2", ARRAY(.height = 4, .width = 4, .shard_frames = 2), 2, false,
          TG_UNSUPPORTED},
-        {                                                       "shards in a ZIP",                    ARRAY(.height = 4,                               .width = 4,                                                   .live = true),                                                                                                              3,true,
+        {"shards in a ZIP", ARRAY(.height = 4, .width = 4, .live = true), 3, true,
          TG_UNSUPPORTED},
-        {"two shard sizes",       ARRAY(.height = 4,                                  .width = 4,                                                                          .shard_frames = 2,                                                                                                                                                      .shard_bytes = 9),
+        {"two shard sizes", ARRAY(.height = 4, .width = 4, .shard_frames = 2, .shard_bytes = 9),
          3, false, TG_INVALID},
-        {                                                                                                                                       "shards and none",
-         ARRAY(.height = 4,                                          .width = 4,                                                                                        .shard_frames = 2,                                                                                                                                                                                           .no_shards = true),3, false,
+        {"shards and none",
+         ARRAY(.height = 4, .width = 4, .shard_frames = 2, .no_shards = true), 3, false,
          TG_INVALID},
         {"shard no multiple of k",
-         ARRAY(.height = 4,            .width = 4,.shard_frames = 7,.chunk_frames = 2),3, false,
+         ARRAY(.height = 4, .width = 4, .shard_frames = 7, .chunk_frames = 2), 3, false,
          TG_INVALID},
         {"live with too many chunks",
-         ARRAY(.height = 400,          .width = 400,                                                                      .live = true,                                                                                                                                                                                                                                                                        .tile_height = 10,                                                               .tile_width = 10),
+         ARRAY(.height = 400, .width = 400, .live = true, .tile_height = 10, .tile_width = 10),
          3, false, TG_INVALID},
-        {                                                               "arrival twice",                    ARRAY(.height = 4,                     .width = 4,                                                                                         .dims = twice,                                                                                                                                                                       .n_dims = 2),3, false,
+        {"arrival twice", ARRAY(.height = 4, .width = 4, .dims = twice, .n_dims = 2), 3, false,
          TG_INVALID},
-        {"endless inside",                    ARRAY(.height = 4,                                          .width = 4,                                                                                        .dims = endless,                                                                                                                                                                                           .n_dims = 2),3,
+        {"endless inside", ARRAY(.height = 4, .width = 4, .dims = endless, .n_dims = 2), 3,
          false, TG_INVALID},
         {"k beyond extent",
-         ARRAY(.height = 4,                      .width = 4,.dims = short_one,.n_dims = 1,.chunk_frames = 3), 3,
+         ARRAY(.height = 4, .width = 4, .dims = short_one, .n_dims = 1, .chunk_frames = 3), 3,
          false, TG_INVALID},
-        {"enormous",ARRAY(.height = (uint64_t)1 << 40,.width = (uint64_t)1 << 40),3,false,
+        {"enormous", ARRAY(.height = (uint64_t)1 << 40, .width = (uint64_t)1 << 40), 3, false,
          TG_INVALID},
     };
 
@@ -255,9 +236,9 @@ static void plates_are_refused(void)
 }
 
 static const struct test tests[] = {
-    {"brute_force",        brute_force       },
-    {"shapes_grow",        shapes_grow       },
-    {"refused",            refused           },
+    {"brute_force", brute_force},
+    {"shapes_grow", shapes_grow},
+    {"refused", refused},
     {"plates are refused", plates_are_refused},
 };
 TEST_MAIN(tests)

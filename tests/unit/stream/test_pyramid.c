@@ -13,12 +13,9 @@ static void extents_round_up(void)
         uint32_t levels;
         uint64_t last_height, last_width;
     } rows[] = {
-        {"none",        5,   7,    0,  5,  7 },
-        {"even",        512, 256,  3,  64, 32},
-        {"odd",         5,   7,    2,  2,  2 },
-        {"down to one", 5,   7,    3,  1,  1 },
-        {"a line",      1,   1000, 10, 1,  1 },
-        {"one item",    1,   1,    0,  1,  1 },
+        {"none", 5, 7, 0, 5, 7},       {"even", 512, 256, 3, 64, 32},
+        {"odd", 5, 7, 2, 2, 2},        {"down to one", 5, 7, 3, 1, 1},
+        {"a line", 1, 1000, 10, 1, 1}, {"one item", 1, 1, 0, 1, 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         tg_pyramid p = {.n_levels = 99};
@@ -44,12 +41,12 @@ static void what_has_no_pyramid(void)
         tg_dtype dtype;
         uint32_t levels;
     } rows[] = {
-        {"a level too many",       "3 times",       5,              7, {TG_DT_UINT, 2},    4 },
-        {"one item",               "0 times",       1,              1, {TG_DT_UINT, 2},    1 },
-        {"more than there can be", "16 times",      UINT32_MAX,     1, {TG_DT_UINT, 1},    17},
-        {"complex",                "complex64",     4,              4, {TG_DT_COMPLEX, 8}, 1 },
-        {"nothing",                "without items", 0,              4, {TG_DT_UINT, 2},    1 },
-        {"beyond memory",          "",              UINT64_MAX / 2, 4, {TG_DT_UINT, 8},    1 },
+        {"a level too many", "3 times", 5, 7, {TG_DT_UINT, 2}, 4},
+        {"one item", "0 times", 1, 1, {TG_DT_UINT, 2}, 1},
+        {"more than there can be", "16 times", UINT32_MAX, 1, {TG_DT_UINT, 1}, 17},
+        {"complex", "complex64", 4, 4, {TG_DT_COMPLEX, 8}, 1},
+        {"nothing", "without items", 0, 4, {TG_DT_UINT, 2}, 1},
+        {"beyond memory", "", UINT64_MAX / 2, 4, {TG_DT_UINT, 8}, 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         tg_pyramid p = {.n_levels = 99};
@@ -96,8 +93,8 @@ static void each_level_from_the_one_before(void)
 }
 
 static const struct test tests[] = {
-    {"extents round up",               extents_round_up              },
-    {"what has no pyramid",            what_has_no_pyramid           },
+    {"extents round up", extents_round_up},
+    {"what has no pyramid", what_has_no_pyramid},
     {"each level from the one before", each_level_from_the_one_before},
 };
 TEST_MAIN(tests)

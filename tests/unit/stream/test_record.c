@@ -57,41 +57,41 @@ static void record_case(const layout_case *c)
 static void layouts(void)
 {
     const layout_case cases[] = {
-        {"plain",                         ARRAY(.dtype = u16, .height = 96,                                  .width = 128),3, false, 20},
-        {"gathered",                      ARRAY(.dtype = u8,  .height = 64,                                  .width = 64),3, false, 700},
-        {"k4",                            ARRAY(.dtype = u16, .height = 30,                                  .width = 50,.chunk_frames = 4),3,     false,10},
-        {"shards of 7",                               ARRAY(.dtype = u8,                                     .height = 772,                                   .width = 1032,.shard_frames = 7),3,
+        {"plain", ARRAY(.dtype = u16, .height = 96, .width = 128), 3, false, 20},
+        {"gathered", ARRAY(.dtype = u8, .height = 64, .width = 64), 3, false, 700},
+        {"k4", ARRAY(.dtype = u16, .height = 30, .width = 50, .chunk_frames = 4), 3, false, 10},
+        {"shards of 7", ARRAY(.dtype = u8, .height = 772, .width = 1032, .shard_frames = 7), 3,
          false, 24},
-        {"no shards",                             ARRAY(.dtype = u16,                                               .height = 40,                                                                                  .width = 40,.no_shards = true),3,
-         false,9},
+        {"no shards", ARRAY(.dtype = u16, .height = 40, .width = 40, .no_shards = true), 3,
+         false, 9},
         {"no shards, k 3",
-         ARRAY(.dtype = u16,                                            .height = 40,                                                                                         .width = 40,.no_shards = true,.chunk_frames = 3),
-         3,false, 8},
-        {"live",             ARRAY(.dtype = u16,                                                   .height = 100,                                                                                           .width = 100,.live = true),3,false,                                                                                                                             300},
+         ARRAY(.dtype = u16, .height = 40, .width = 40, .no_shards = true, .chunk_frames = 3),
+         3, false, 8},
+        {"live", ARRAY(.dtype = u16, .height = 100, .width = 100, .live = true), 3, false, 300},
         {"tiles",
-         ARRAY(.dtype = u16,                        .height = 100,.width = 130,.tile_height = 32,.tile_width = 48),
-         3,false, 6},
+         ARRAY(.dtype = u16, .height = 100, .width = 130, .tile_height = 32, .tile_width = 48),
+         3, false, 6},
         {"tiles, k 2",
-         ARRAY(.dtype = u16, .height = 100,                                                    .width = 130,                              .tile_height = 32,.tile_width = 48,
-         .chunk_frames = 2),
+         ARRAY(.dtype = u16, .height = 100, .width = 130, .tile_height = 32, .tile_width = 48,
+               .chunk_frames = 2),
          3, false, 7},
-        {"zstd",                    ARRAY(.dtype = u16,                                  .height = 60,                                                                  .width = 70,.codec = "zstd:1"),3,false,
+        {"zstd", ARRAY(.dtype = u16, .height = 60, .width = 70, .codec = "zstd:1"), 3, false,
          15},
         {"blosc, k 3",
-         ARRAY(.dtype = u16,                                           .height = 60,                                                                                        .width = 70,.codec = "blosc:lz4:5:shuffle",
-         .chunk_frames = 3),
-         3,false, 10},
-        {"no checksum",                              ARRAY(.dtype = u16,                                           .height = 64,                                                                                                 .width = 64,.no_checksum = true),3,
-         false,5},
-        {"lines", ARRAY(.dtype = u16,                                  .width = 1000),                                                                                                  3,false,600},
-        {"v2",                   ARRAY(.dtype = u16,.height = 60,.width = 70),2,false,6                                                                                                                                                          },
+         ARRAY(.dtype = u16, .height = 60, .width = 70, .codec = "blosc:lz4:5:shuffle",
+               .chunk_frames = 3),
+         3, false, 10},
+        {"no checksum", ARRAY(.dtype = u16, .height = 64, .width = 64, .no_checksum = true), 3,
+         false, 5},
+        {"lines", ARRAY(.dtype = u16, .width = 1000), 3, false, 600},
+        {"v2", ARRAY(.dtype = u16, .height = 60, .width = 70), 2, false, 6},
         {"v2 zstd, k 4",
-         ARRAY(.dtype = u16,.height = 60,.width = 70,.codec = "zstd:1",.chunk_frames = 4),
-         2,                                                                 false, 6},
-        {"zip",                   ARRAY(.dtype = u16,                                          .height = 60,                                                                                                                                                                              .width = 70),                                                                                                                                                                                                                                        3,                                                                                                                                                                                                                                                                true,                                                                                                                                                                                                                                                                                         6},
-        {"zip v2 k 4",                   ARRAY(.dtype = u16,                                           .height = 60,                                                                                                                                             .width = 70,                                                                                                                                                                        .chunk_frames = 4),2,
-         true,9},
-        {"nothing",                           ARRAY(.dtype = u16,         .height = 60, .width = 70),3,false,0},
+         ARRAY(.dtype = u16, .height = 60, .width = 70, .codec = "zstd:1", .chunk_frames = 4),
+         2, false, 6},
+        {"zip", ARRAY(.dtype = u16, .height = 60, .width = 70), 3, true, 6},
+        {"zip v2 k 4", ARRAY(.dtype = u16, .height = 60, .width = 70, .chunk_frames = 4), 2,
+         true, 9},
+        {"nothing", ARRAY(.dtype = u16, .height = 60, .width = 70), 3, false, 0},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -100,7 +100,5 @@ static void layouts(void)
     }
 }
 
-static const struct test tests[] = {
-    {"layouts", layouts}
-};
+static const struct test tests[] = {{"layouts", layouts}};
 TEST_MAIN(tests)

@@ -38,14 +38,14 @@ static void strings_that_name_sources(void)
         uint32_t item;
         double fps;
     } rows[] = {
-        {"test:1032x772:u8@53", TG_SOURCE_TEST,   "",            772, 1032, 1, 53 },
-        {"test:4x3:float32",    TG_SOURCE_TEST,   "",            3,   4,    4, 0  },
-        {"test:4x3:<u2@0.5",    TG_SOURCE_TEST,   "",            3,   4,    2, 0.5},
-        {"-",                   TG_SOURCE_RAW,    "-",           0,   0,    0, 0  },
-        {"./test",              TG_SOURCE_RAW,    "./test",      0,   0,    0, 0  },
-        {"testing.raw",         TG_SOURCE_RAW,    "testing.raw", 0,   0,    0, 0  },
-        {"aravis",              TG_SOURCE_ARAVIS, "",            0,   0,    0, 0  },
-        {"aravis:Fake-1",       TG_SOURCE_ARAVIS, "Fake-1",      0,   0,    0, 0  },
+        {"test:1032x772:u8@53", TG_SOURCE_TEST, "", 772, 1032, 1, 53},
+        {"test:4x3:float32", TG_SOURCE_TEST, "", 3, 4, 4, 0},
+        {"test:4x3:<u2@0.5", TG_SOURCE_TEST, "", 3, 4, 2, 0.5},
+        {"-", TG_SOURCE_RAW, "-", 0, 0, 0, 0},
+        {"./test", TG_SOURCE_RAW, "./test", 0, 0, 0, 0},
+        {"testing.raw", TG_SOURCE_RAW, "testing.raw", 0, 0, 0, 0},
+        {"aravis", TG_SOURCE_ARAVIS, "", 0, 0, 0, 0},
+        {"aravis:Fake-1", TG_SOURCE_ARAVIS, "Fake-1", 0, 0, 0, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         tg_source_spec s = {.kind = TG_SOURCE_RAW};
@@ -103,16 +103,16 @@ static void names_before_a_source(void)
     static const struct {
         const char *text, *name, *source;
     } rows[] = {
-        {"test:4x4:u8",   "",           "test:4x4:u8"  },
-        {"a=test:4x4:u8", "a",          "test:4x4:u8"  },
-        {"left/cam_1=-",  "left/cam_1", "-"            },
-        {"a=b=c.raw",     "a",          "b=c.raw"      },
-        {"./a=b.raw",     "",           "./a=b.raw"    },
-        {"/data/a=b.raw", "",           "/data/a=b.raw"},
-        {"../a=b.raw",    "",           "../a=b.raw"   },
-        {"a//b=c",        "",           "a//b=c"       },
-        {"=x",            "",           "=x"           },
-        {"a b=c",         "",           "a b=c"        },
+        {"test:4x4:u8", "", "test:4x4:u8"},
+        {"a=test:4x4:u8", "a", "test:4x4:u8"},
+        {"left/cam_1=-", "left/cam_1", "-"},
+        {"a=b=c.raw", "a", "b=c.raw"},
+        {"./a=b.raw", "", "./a=b.raw"},
+        {"/data/a=b.raw", "", "/data/a=b.raw"},
+        {"../a=b.raw", "", "../a=b.raw"},
+        {"a//b=c", "", "a//b=c"},
+        {"=x", "", "=x"},
+        {"a b=c", "", "a b=c"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char name[16] = "?";
@@ -137,14 +137,14 @@ static void options_are_of_their_kind(void)
         const char *name;
         tg_source_options o;
     } rows[] = {
-        {"test with a shape",   {.spec = "test:4x4:u8", .height = 4, .width = 4}                  },
-        {"test with a dtype",   {.spec = "test:4x4:u8", .dtype = u8}                              },
-        {"test with a feature", {.spec = "test:4x4:u8", .features = feature, .n_features = 1}     },
-        {"raw without a shape", {.spec = "-", .dtype = u8}                                        },
-        {"raw without a dtype", {.spec = "-", .height = 4, .width = 4}                            },
-        {"raw of strings",      {.spec = "-", .height = 4, .width = 4, .dtype = {TG_DT_STRING, 0}}},
-        {"camera with a shape", {.spec = "aravis", .height = 4, .width = 4}                       },
-        {"a directory",         {.spec = "/tmp", .height = 4, .width = 4, .dtype = u8}            },
+        {"test with a shape", {.spec = "test:4x4:u8", .height = 4, .width = 4}},
+        {"test with a dtype", {.spec = "test:4x4:u8", .dtype = u8}},
+        {"test with a feature", {.spec = "test:4x4:u8", .features = feature, .n_features = 1}},
+        {"raw without a shape", {.spec = "-", .dtype = u8}},
+        {"raw without a dtype", {.spec = "-", .height = 4, .width = 4}},
+        {"raw of strings", {.spec = "-", .height = 4, .width = 4, .dtype = {TG_DT_STRING, 0}}},
+        {"camera with a shape", {.spec = "aravis", .height = 4, .width = 4}},
+        {"a directory", {.spec = "/tmp", .height = 4, .width = 4, .dtype = u8}},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         tg_source *s = NULL;
@@ -188,14 +188,14 @@ static void pixels_follow_the_formula(void)
         uint64_t mask;
         tg_dtype dtype;
     } rows[] = {
-        {"test:131x97:u8",      UINT64_MAX,         {TG_DT_UINT, 1}    },
-        {"test:200x333:u16",    UINT64_MAX,         {TG_DT_UINT, 2}    },
-        {"test:7x5:int64",      UINT64_MAX,         {TG_DT_INT, 8}     },
-        {"test:37x41:f2",       0xBFFFBFFFBFFFBFFF, {TG_DT_FLOAT, 2}   },
-        {"test:37x41:f4",       0xBFFFFFFFBFFFFFFF, {TG_DT_FLOAT, 4}   },
-        {"test:37x41:f8",       0xBFFFFFFFFFFFFFFF, {TG_DT_FLOAT, 8}   },
+        {"test:131x97:u8", UINT64_MAX, {TG_DT_UINT, 1}},
+        {"test:200x333:u16", UINT64_MAX, {TG_DT_UINT, 2}},
+        {"test:7x5:int64", UINT64_MAX, {TG_DT_INT, 8}},
+        {"test:37x41:f2", 0xBFFFBFFFBFFFBFFF, {TG_DT_FLOAT, 2}},
+        {"test:37x41:f4", 0xBFFFFFFFBFFFFFFF, {TG_DT_FLOAT, 4}},
+        {"test:37x41:f8", 0xBFFFFFFFFFFFFFFF, {TG_DT_FLOAT, 8}},
         {"test:9x3:complex128", 0xBFFFFFFFFFFFFFFF, {TG_DT_COMPLEX, 16}},
-        {"test:21x3:bool",      0x0101010101010101, {TG_DT_BOOL, 1}    },
+        {"test:21x3:bool", 0x0101010101010101, {TG_DT_BOOL, 1}},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         test_row = rows[i].spec;
@@ -243,12 +243,10 @@ static void every_swap_and_shift_shows(void)
         uint32_t array;
         uint64_t sequence;
         uint64_t x;
-    } rows[] = {
-        {"another array",      1, 7, 0       },
-        {"another frame",      0, 8, 0       },
-        {"shifted by one",     0, 7, 1       },
-        {"shifted by a block", 0, 7, 4096 * 4}
-    };
+    } rows[] = {{"another array", 1, 7, 0},
+                {"another frame", 0, 8, 0},
+                {"shifted by one", 0, 7, 1},
+                {"shifted by a block", 0, 7, 4096 * 4}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         uint64_t same = 0;
         test_row = rows[i].name;
@@ -371,12 +369,12 @@ static void files_end_whole_or_inside_a_frame(void)
         const char *name;
         uint64_t h, w, bytes;
     } rows[] = {
-        {"empty",           4,   8,   0             },
-        {"one frame",       4,   8,   64            },
-        {"T11: short last", 4,   8,   124           },
-        {"one byte more",   4,   8,   129           },
-        {"less than one",   4,   8,   63            },
-        {"large frames",    300, 400, 2 * 240000 + 7},
+        {"empty", 4, 8, 0},
+        {"one frame", 4, 8, 64},
+        {"T11: short last", 4, 8, 124},
+        {"one byte more", 4, 8, 129},
+        {"less than one", 4, 8, 63},
+        {"large frames", 300, 400, 2 * 240000 + 7},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (int pitched = 0; pitched < 2; pitched++) {
@@ -516,20 +514,20 @@ static void tear_down(void)
 }
 
 static const struct test tests[] = {
-    {"set up",                                 set_up                                },
-    {"strings that name sources",              strings_that_name_sources             },
-    {"strings that do not",                    strings_that_do_not                   },
-    {"names before a source",                  names_before_a_source                 },
-    {"options are of their kind",              options_are_of_their_kind             },
-    {"pixels follow the formula",              pixels_follow_the_formula             },
-    {"every swap and shift shows",             every_swap_and_shift_shows            },
-    {"paced frames are never early",           paced_frames_are_never_early          },
-    {"waiting ends when cancelled",            waiting_ends_when_cancelled           },
-    {"files end whole or inside a frame",      files_end_whole_or_inside_a_frame     },
+    {"set up", set_up},
+    {"strings that name sources", strings_that_name_sources},
+    {"strings that do not", strings_that_do_not},
+    {"names before a source", names_before_a_source},
+    {"options are of their kind", options_are_of_their_kind},
+    {"pixels follow the formula", pixels_follow_the_formula},
+    {"every swap and shift shows", every_swap_and_shift_shows},
+    {"paced frames are never early", paced_frames_are_never_early},
+    {"waiting ends when cancelled", waiting_ends_when_cancelled},
+    {"files end whole or inside a frame", files_end_whole_or_inside_a_frame},
     {"a FIFO may be opened before its writer", a_fifo_may_be_opened_before_its_writer},
-    {"standard input is a pipe",               standard_input_is_a_pipe              },
-    {"a silent pipe is left when cancelled",   a_silent_pipe_is_left_when_cancelled  },
-    {"every allocation may fail",              every_allocation_may_fail             },
-    {"tear down",                              tear_down                             },
+    {"standard input is a pipe", standard_input_is_a_pipe},
+    {"a silent pipe is left when cancelled", a_silent_pipe_is_left_when_cancelled},
+    {"every allocation may fail", every_allocation_may_fail},
+    {"tear down", tear_down},
 };
 TEST_MAIN(tests)

@@ -18,19 +18,19 @@ static void pixel_formats(void)
         uint32_t size, bits;
         const char *bayer;
     } rows[] = {
-        {"Mono8",           TG_PIXEL_PLAIN,         1, 8,  ""  },
-        {"Mono10",          TG_PIXEL_PLAIN,         2, 10, ""  },
-        {"Mono12",          TG_PIXEL_PLAIN,         2, 12, ""  },
-        {"Mono14",          TG_PIXEL_PLAIN,         2, 14, ""  },
-        {"Mono16",          TG_PIXEL_PLAIN,         2, 16, ""  },
-        {"Mono10p",         TG_PIXEL_MONO10P,       2, 10, ""  },
-        {"Mono12p",         TG_PIXEL_MONO12P,       2, 12, ""  },
-        {"Mono10Packed",    TG_PIXEL_MONO10_PACKED, 2, 10, ""  },
-        {"Mono12Packed",    TG_PIXEL_MONO12_PACKED, 2, 12, ""  },
-        {"BayerRG8",        TG_PIXEL_PLAIN,         1, 8,  "RG"},
-        {"BayerGB12p",      TG_PIXEL_MONO12P,       2, 12, "GB"},
+        {"Mono8", TG_PIXEL_PLAIN, 1, 8, ""},
+        {"Mono10", TG_PIXEL_PLAIN, 2, 10, ""},
+        {"Mono12", TG_PIXEL_PLAIN, 2, 12, ""},
+        {"Mono14", TG_PIXEL_PLAIN, 2, 14, ""},
+        {"Mono16", TG_PIXEL_PLAIN, 2, 16, ""},
+        {"Mono10p", TG_PIXEL_MONO10P, 2, 10, ""},
+        {"Mono12p", TG_PIXEL_MONO12P, 2, 12, ""},
+        {"Mono10Packed", TG_PIXEL_MONO10_PACKED, 2, 10, ""},
+        {"Mono12Packed", TG_PIXEL_MONO12_PACKED, 2, 12, ""},
+        {"BayerRG8", TG_PIXEL_PLAIN, 1, 8, "RG"},
+        {"BayerGB12p", TG_PIXEL_MONO12P, 2, 12, "GB"},
         {"BayerBG10Packed", TG_PIXEL_MONO10_PACKED, 2, 10, "BG"},
-        {"BayerGR16",       TG_PIXEL_PLAIN,         2, 16, "GR"},
+        {"BayerGR16", TG_PIXEL_PLAIN, 2, 16, "GR"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         tg_camera_format f = {.pixels = TG_PIXEL_PLAIN};
@@ -107,19 +107,19 @@ static void features_are_checked_and_named(void)
         const char *feature, *says;
         tg_status want;
     } rows[] = {
-        {"Width=128",                  "",                TG_OK     },
-        {"ExposureTimeAbs=5000.5",     "",                TG_OK     },
-        {"PixelFormat=Mono16",         "",                TG_OK     },
-        {"AcquisitionMode=Continuous", "",                TG_OK     },
-        {"NoSuchFeature=1",            "NoSuchFeature",   TG_INVALID},
-        {"Width",                      "FEATURE=VALUE",   TG_INVALID},
-        {"=1",                         "FEATURE=VALUE",   TG_INVALID},
-        {"Width=wide",                 "Width",           TG_INVALID},
-        {"Width=100000000",            "Width",           TG_INVALID},
-        {"Width=-1",                   "Width",           TG_INVALID},
-        {"PixelFormat=Mono9",          "PixelFormat",     TG_INVALID},
-        {"ExposureTimeAbs=1e300",      "ExposureTimeAbs", TG_INVALID},
-        {"SensorWidth=3",              "SensorWidth",     TG_INVALID},
+        {"Width=128", "", TG_OK},
+        {"ExposureTimeAbs=5000.5", "", TG_OK},
+        {"PixelFormat=Mono16", "", TG_OK},
+        {"AcquisitionMode=Continuous", "", TG_OK},
+        {"NoSuchFeature=1", "NoSuchFeature", TG_INVALID},
+        {"Width", "FEATURE=VALUE", TG_INVALID},
+        {"=1", "FEATURE=VALUE", TG_INVALID},
+        {"Width=wide", "Width", TG_INVALID},
+        {"Width=100000000", "Width", TG_INVALID},
+        {"Width=-1", "Width", TG_INVALID},
+        {"PixelFormat=Mono9", "PixelFormat", TG_INVALID},
+        {"ExposureTimeAbs=1e300", "ExposureTimeAbs", TG_INVALID},
+        {"SensorWidth=3", "SensorWidth", TG_INVALID},
     };
     pid_t pid = start_camera("0");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -184,12 +184,12 @@ static void no_such_camera(void)
 }
 
 static const struct test tests[] = {
-    {"pixel formats",                      pixel_formats                     },
-    {"frames, ids and times",              frames_ids_and_times              },
-    {"features are checked and named",     features_are_checked_and_named    },
+    {"pixel formats", pixel_formats},
+    {"frames, ids and times", frames_ids_and_times},
+    {"features are checked and named", features_are_checked_and_named},
     {"formats without a form are refused", formats_without_a_form_are_refused},
-    {"lost packets make partial frames",   lost_packets_make_partial_frames  },
-    {"no such camera",                     no_such_camera                    },
+    {"lost packets make partial frames", lost_packets_make_partial_frames},
+    {"no such camera", no_such_camera},
 };
 
 TEST_MAIN(tests)

@@ -60,9 +60,9 @@ static void known_bytes(void)
         tg_pixel_format f;
         uint16_t first, second;
     } rows[] = {
-        {"Mono12p",      TG_PIXEL_MONO12P,       0x2AB,         0xCD1        },
-        {"Mono10p",      TG_PIXEL_MONO10P,       0x2AB,         0x344        },
-        {"Mono12Packed", TG_PIXEL_MONO12_PACKED, 0xAB2,         0xCD1        },
+        {"Mono12p", TG_PIXEL_MONO12P, 0x2AB, 0xCD1},
+        {"Mono10p", TG_PIXEL_MONO10P, 0x2AB, 0x344},
+        {"Mono12Packed", TG_PIXEL_MONO12_PACKED, 0xAB2, 0xCD1},
         {"Mono10Packed", TG_PIXEL_MONO10_PACKED, 0xAB << 2 | 2, 0xCD << 2 | 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -104,14 +104,7 @@ static void frames_of_odd_width(void)
 {
     static const struct {
         uint64_t h, w;
-    } sizes[] = {
-        {1, 1  },
-        {3, 1  },
-        {5, 7  },
-        {4, 33 },
-        {7, 129},
-        {2, 64 }
-    };
+    } sizes[] = {{1, 1}, {3, 1}, {5, 7}, {4, 33}, {7, 129}, {2, 64}};
     tg_dtype u16 = {TG_DT_UINT, 2};
     for (int f = 0; f < 4; f++) {
         test_row = names[f];
@@ -160,14 +153,8 @@ static void frames_of_odd_width(void)
 /* Any mixture of strides and byte order, against one byte at a time. */
 static void plain_frames(void)
 {
-    static const tg_dtype dtypes[] = {
-        {TG_DT_UINT,    1 },
-        {TG_DT_UINT,    2 },
-        {TG_DT_FLOAT,   4 },
-        {TG_DT_INT,     8 },
-        {TG_DT_COMPLEX, 8 },
-        {TG_DT_COMPLEX, 16}
-    };
+    static const tg_dtype dtypes[] = {{TG_DT_UINT, 1}, {TG_DT_UINT, 2},    {TG_DT_FLOAT, 4},
+                                      {TG_DT_INT, 8},  {TG_DT_COMPLEX, 8}, {TG_DT_COMPLEX, 16}};
     enum { ROOM = 1 << 16 };
     uint8_t *room = malloc(ROOM), *got = malloc(ROOM);
     REQUIRE(room != NULL && got != NULL);
@@ -223,30 +210,32 @@ static void what_is_no_frame_is_refused(void)
         tg_dtype dtype;
         size_t count;
     } rows[] = {
-        {"packed into uint8",            {.pixels = TG_PIXEL_MONO12P},    2,                 2,                 {TG_DT_UINT, 1},   1},
+        {"packed into uint8", {.pixels = TG_PIXEL_MONO12P}, 2, 2, {TG_DT_UINT, 1}, 1},
         {"packed and swapped",
          {.pixels = TG_PIXEL_MONO12P, .byte_swapped = true},
-         2,                                                                                  2,
+         2,
+         2,
          {TG_DT_UINT, 2},
-         1                                                                                                                          },
+         1},
         {"packed and strided",
          {.pixels = TG_PIXEL_MONO10P, .item_stride = 2},
-         2,                                                                                  2,
+         2,
+         2,
          {TG_DT_UINT, 2},
-         1                                                                                                                          },
-        {"unknown format",               {.pixels = (tg_pixel_format)17}, 2,                 2,                 {TG_DT_UINT, 2},   1},
-        {"no rows",                      {0},                             0,                 2,                 {TG_DT_UINT, 2},   1},
-        {"strings",                      {0},                             2,                 2,                 {TG_DT_STRING, 0}, 1},
-        {"items beyond 64 bits",         {0},                             UINT64_C(1) << 40, UINT64_C(1) << 40, {TG_DT_UINT, 2},   1},
-        {"pitch beyond 64 bits",         {.row_pitch = INT64_MAX},        3,                 2,                 {TG_DT_UINT, 2},   1},
-        {"least pitch",                  {.row_pitch = INT64_MIN},        3,                 2,                 {TG_DT_UINT, 2},   1},
-        {"frames beyond 64 bits",        {.frame_pitch = INT64_MAX / 4},  2,                 2,                 {TG_DT_UINT, 2},   9},
+         1},
+        {"unknown format", {.pixels = (tg_pixel_format)17}, 2, 2, {TG_DT_UINT, 2}, 1},
+        {"no rows", {0}, 0, 2, {TG_DT_UINT, 2}, 1},
+        {"strings", {0}, 2, 2, {TG_DT_STRING, 0}, 1},
+        {"items beyond 64 bits", {0}, UINT64_C(1) << 40, UINT64_C(1) << 40, {TG_DT_UINT, 2}, 1},
+        {"pitch beyond 64 bits", {.row_pitch = INT64_MAX}, 3, 2, {TG_DT_UINT, 2}, 1},
+        {"least pitch", {.row_pitch = INT64_MIN}, 3, 2, {TG_DT_UINT, 2}, 1},
+        {"frames beyond 64 bits", {.frame_pitch = INT64_MAX / 4}, 2, 2, {TG_DT_UINT, 2}, 9},
         {"packed pixels beyond 64 bits",
          {.pixels = TG_PIXEL_MONO12P},
          UINT64_C(1) << 31,
          UINT64_C(1) << 32,
          {TG_DT_UINT, 2},
-         1                                                                                                                          },
+         1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         uint8_t byte = 0;
@@ -261,10 +250,10 @@ static void what_is_no_frame_is_refused(void)
 }
 
 static const struct test tests[] = {
-    {"known bytes",                 known_bytes                },
-    {"every start and length",      every_start_and_length     },
-    {"frames of odd width",         frames_of_odd_width        },
-    {"plain frames",                plain_frames               },
+    {"known bytes", known_bytes},
+    {"every start and length", every_start_and_length},
+    {"frames of odd width", frames_of_odd_width},
+    {"plain frames", plain_frames},
     {"what is no frame is refused", what_is_no_frame_is_refused},
 };
 TEST_MAIN(tests)

@@ -4,10 +4,10 @@
 #include <math.h>
 
 static const tg_table_column columns[] = {
-    {"id",   {TG_DT_UINT, 8}  },
-    {"x",    {TG_DT_FLOAT, 4} },
+    {"id", {TG_DT_UINT, 8}},
+    {"x", {TG_DT_FLOAT, 4}},
     {"name", {TG_DT_STRING, 0}},
-    {"ok",   {TG_DT_BOOL, 1}  },
+    {"ok", {TG_DT_BOOL, 1}},
 };
 
 typedef struct rows {
@@ -36,12 +36,10 @@ static tg_status append(tg_table *t, uint64_t first, uint64_t n, tg_error *err)
 {
     rows r = {0};
     make(&r, first, n);
-    const tg_table_block blocks[] = {
-        {.items = r.id       },
-        {.items = r.x        },
-        {.offsets = r.offsets, .text = r.text},
-        {.items = r.ok                   }
-    };
+    const tg_table_block blocks[] = {{.items = r.id},
+                                     {.items = r.x},
+                                     {.offsets = r.offsets, .text = r.text},
+                                     {.items = r.ok}};
     return tg_table_append(t, blocks, n, NULL, err);
 }
 
@@ -151,28 +149,19 @@ static void a_group_without_an_order_is_read_by_name(void)
 
 static void what_is_refused(void)
 {
-    static const tg_table_column twice[] = {
-        {"a", {TG_DT_INT, 4}},
-        {"a", {TG_DT_INT, 4}}
-    };
-    static const tg_table_column raw[] = {
-        {"a", {TG_DT_RAW, 4}}
-    };
-    static const tg_table_column slash[] = {
-        {"a/b", {TG_DT_INT, 4}}
-    };
-    static const tg_table_column hidden[] = {
-        {"__a", {TG_DT_INT, 4}}
-    };
+    static const tg_table_column twice[] = {{"a", {TG_DT_INT, 4}}, {"a", {TG_DT_INT, 4}}};
+    static const tg_table_column raw[] = {{"a", {TG_DT_RAW, 4}}};
+    static const tg_table_column slash[] = {{"a/b", {TG_DT_INT, 4}}};
+    static const tg_table_column hidden[] = {{"__a", {TG_DT_INT, 4}}};
     static const struct {
         const char *name;
         tg_table_options options;
     } bad[] = {
-        {"a name twice",   {.columns = twice, .n_columns = 2} },
-        {"raw bytes",      {.columns = raw, .n_columns = 1}   },
-        {"a slash",        {.columns = slash, .n_columns = 1} },
+        {"a name twice", {.columns = twice, .n_columns = 2}},
+        {"raw bytes", {.columns = raw, .n_columns = 1}},
+        {"a slash", {.columns = slash, .n_columns = 1}},
         {"no node's name", {.columns = hidden, .n_columns = 1}},
-        {"format 4",       {.format = 4}                      },
+        {"format 4", {.format = 4}},
     };
     TG_AUTO_PTR(tg_store) s = NULL;
     TG_AUTO_PTR(tg_table) t = NULL;
@@ -235,10 +224,7 @@ static void csv(void)
 static void csv_of_many_rows_and_odd_numbers(void)
 {
     enum { N = 10000 };
-    static const tg_table_column odd[] = {
-        {"f", {TG_DT_FLOAT, 8}  },
-        {"c", {TG_DT_COMPLEX, 8}}
-    };
+    static const tg_table_column odd[] = {{"f", {TG_DT_FLOAT, 8}}, {"c", {TG_DT_COMPLEX, 8}}};
     const tg_table_options o = {.columns = odd, .n_columns = 2};
     TG_AUTO_PTR(tg_store) s = NULL;
     TG_AUTO_PTR(tg_table) t = NULL;
@@ -286,14 +272,14 @@ static void every_allocation_may_fail(void)
 }
 
 static const struct test tests[] = {
-    {"rows_are_appended_in_blocks_of_any_size",         rows_are_appended_in_blocks_of_any_size },
+    {"rows_are_appended_in_blocks_of_any_size", rows_are_appended_in_blocks_of_any_size},
     {"an_append_that_fails_leaves_the_table_as_it_was",
-     an_append_that_fails_leaves_the_table_as_it_was                                            },
-    {"a_group_without_an_order_is_read_by_name",        a_group_without_an_order_is_read_by_name},
-    {"what_is_refused",                                 what_is_refused                         },
-    {"csv",                                             csv                                     },
-    {"csv_of_many_rows_and_odd_numbers",                csv_of_many_rows_and_odd_numbers        },
-    {"every_allocation_may_fail",                       every_allocation_may_fail               },
+     an_append_that_fails_leaves_the_table_as_it_was},
+    {"a_group_without_an_order_is_read_by_name", a_group_without_an_order_is_read_by_name},
+    {"what_is_refused", what_is_refused},
+    {"csv", csv},
+    {"csv_of_many_rows_and_odd_numbers", csv_of_many_rows_and_odd_numbers},
+    {"every_allocation_may_fail", every_allocation_may_fail},
 };
 
 TEST_MAIN(tests)

@@ -40,17 +40,15 @@ static tg_status make(tg_store *s, const char *path, int format, bool sharded, b
 {
     TG_AUTO_PTR(tg_array) a = NULL;
     const uint64_t shape[2] = {6, 8}, chunk[2] = {2, 4}, shard[2] = {4, 8}, zero[2] = {0, 0};
-    const tg_array_options o = {
-        .size = sizeof o,
-        .format = format,
-        .dtype = {TG_DT_UINT, 2},
-        .ndim = 2,
-        .shape = shape,
-        .chunk = chunk,
-        .shard = sharded ? shard : NULL,
-        .codec = codec,
-        .no_checksum = no_checksum
-    };
+    const tg_array_options o = {.size = sizeof o,
+                                .format = format,
+                                .dtype = {TG_DT_UINT, 2},
+                                .ndim = 2,
+                                .shape = shape,
+                                .chunk = chunk,
+                                .shard = sharded ? shard : NULL,
+                                .codec = codec,
+                                .no_checksum = no_checksum};
     uint16_t items[48];
 
     for (uint16_t i = 0; i < 48; i++)
@@ -76,15 +74,15 @@ static const struct {
     uint64_t ok, bad, unverifiable;
     const char *what;
 } rows[] = {
-    {"sums right",               3, false, false, "none",   NULL,    0,    6, 0, 0, NULL},
-    {"a bit in a chunk",         3, false, false, "none",   "c/1/0", 5,    5, 1, 0, ""  },
-    {"no sums",                  3, false, true,  "none",   NULL,    0,    0, 0, 6, NULL},
-    {"format 2, raw",            2, false, true,  "none",   NULL,    0,    0, 0, 6, NULL},
-    {"format 2, zstd",           2, false, false, "zstd:1", "2/1",   0,    0, 1, 5, ""  },
-    {"shards right",             3, true,  false, "none",   NULL,    0,    6, 0, 0, NULL},
-    {"a bit in a shard's chunk", 3, true,  false, "none",   "c/0/0", 21,   5, 1, 0,
-     "shard 0, chunk 1"                                                                 },
-    {"a bit in a shard's index", 3, true,  false, "none",   "c/0/0", 9999, 2, 1, 0, ""  },
+    {"sums right", 3, false, false, "none", NULL, 0, 6, 0, 0, NULL},
+    {"a bit in a chunk", 3, false, false, "none", "c/1/0", 5, 5, 1, 0, ""},
+    {"no sums", 3, false, true, "none", NULL, 0, 0, 0, 6, NULL},
+    {"format 2, raw", 2, false, true, "none", NULL, 0, 0, 0, 6, NULL},
+    {"format 2, zstd", 2, false, false, "zstd:1", "2/1", 0, 0, 1, 5, ""},
+    {"shards right", 3, true, false, "none", NULL, 0, 6, 0, 0, NULL},
+    {"a bit in a shard's chunk", 3, true, false, "none", "c/0/0", 21, 5, 1, 0,
+     "shard 0, chunk 1"},
+    {"a bit in a shard's index", 3, true, false, "none", "c/0/0", 9999, 2, 1, 0, ""},
 };
 
 static void what_is_damaged_is_told(void)
@@ -180,15 +178,13 @@ static tg_status make_frames(tg_store *s, int format, bool last, uint64_t n_rows
     TG_AUTO_PTR(tg_array) a = NULL;
     const uint64_t first_shape[3] = {N, H, W}, last_shape[3] = {H, W, N}, zero[3] = {0};
     const uint64_t first_chunk[3] = {2, H, W}, last_chunk[3] = {H, W, 2};
-    const tg_array_options o = {
-        .size = sizeof o,
-        .format = format,
-        .dtype = {TG_DT_UINT, 2},
-        .ndim = 3,
-        .shape = last ? last_shape : first_shape,
-        .chunk = last ? last_chunk : first_chunk,
-        .no_checksum = true
-    };
+    const tg_array_options o = {.size = sizeof o,
+                                .format = format,
+                                .dtype = {TG_DT_UINT, 2},
+                                .ndim = 3,
+                                .shape = last ? last_shape : first_shape,
+                                .chunk = last ? last_chunk : first_chunk,
+                                .no_checksum = true};
     uint16_t items[N * H * W], frame[H * W];
     int64_t index[N + 1] = {-1};
     uint32_t crc[N + 1] = {0};
@@ -268,13 +264,11 @@ static void a_budget_that_cannot_hold_a_chunk_is_refused(void)
     TG_AUTO_PTR(tg_store) s = NULL;
     TG_AUTO_PTR(tg_array) a = NULL;
     const uint64_t shape = UINT64_C(1) << 33, chunk = UINT64_C(4) << 30;
-    const tg_array_options o = {
-        .size = sizeof o,
-        .dtype = {TG_DT_UINT, 1},
-        .ndim = 1,
-        .shape = &shape,
-        .chunk = &chunk
-    };
+    const tg_array_options o = {.size = sizeof o,
+                                .dtype = {TG_DT_UINT, 1},
+                                .ndim = 1,
+                                .shape = &shape,
+                                .chunk = &chunk};
     tg_verify_result r;
     found f = {0};
     tg_error err = {0};
@@ -292,9 +286,7 @@ static void a_huge_and_empty_shape_costs_nothing(void)
     const uint64_t shape[2] = {UINT64_C(1) << 40, UINT64_C(1) << 40}, chunk[2] = {16, 16},
                    at[2] = {UINT64_C(1) << 30, 5}, one[2] = {1, 1};
     const tg_array_options o = {
-        .size = sizeof o, .dtype = {TG_DT_UINT, 1},
-              .ndim = 2, .shape = shape, .chunk = chunk
-    };
+        .size = sizeof o, .dtype = {TG_DT_UINT, 1}, .ndim = 2, .shape = shape, .chunk = chunk};
     tg_verify_result r;
     found f = {0};
 
@@ -310,13 +302,11 @@ static void strings_are_verified(void)
     TG_AUTO_PTR(tg_store) s = NULL;
     TG_AUTO_PTR(tg_array) a = NULL;
     const uint64_t shape = 4, chunk = 2, offsets[5] = {0, 1, 3, 3, 6};
-    const tg_array_options o = {
-        .size = sizeof o,
-        .dtype = {TG_DT_STRING, 0},
-        .ndim = 1,
-        .shape = &shape,
-        .chunk = &chunk
-    };
+    const tg_array_options o = {.size = sizeof o,
+                                .dtype = {TG_DT_STRING, 0},
+                                .ndim = 1,
+                                .shape = &shape,
+                                .chunk = &chunk};
     tg_verify_result r;
     found f = {0};
 
@@ -390,19 +380,19 @@ static void every_allocation_may_fail(void)
 }
 
 static const struct test tests[] = {
-    {"what_is_damaged_is_told",                      what_is_damaged_is_told              },
-    {"every_flipped_bit_is_found",                   every_flipped_bit_is_found           },
-    {"damaged_metadata_is_a_finding",                damaged_metadata_is_a_finding        },
-    {"frames_are_compared_with_their_table",         frames_are_compared_with_their_table },
-    {"a_lost_chunk_is_not_silence",                  a_lost_chunk_is_not_silence          },
-    {"a_shape_that_says_more_than_the_table",        a_shape_that_says_more_than_the_table},
+    {"what_is_damaged_is_told", what_is_damaged_is_told},
+    {"every_flipped_bit_is_found", every_flipped_bit_is_found},
+    {"damaged_metadata_is_a_finding", damaged_metadata_is_a_finding},
+    {"frames_are_compared_with_their_table", frames_are_compared_with_their_table},
+    {"a_lost_chunk_is_not_silence", a_lost_chunk_is_not_silence},
+    {"a_shape_that_says_more_than_the_table", a_shape_that_says_more_than_the_table},
     {"a_budget_that_cannot_hold_a_chunk_is_refused",
-     a_budget_that_cannot_hold_a_chunk_is_refused                                         },
-    {"a_huge_and_empty_shape_costs_nothing",         a_huge_and_empty_shape_costs_nothing },
-    {"strings_are_verified",                         strings_are_verified                 },
-    {"a_fault_of_the_store_is_told_or_fails",        a_fault_of_the_store_is_told_or_fails},
-    {"a_cancelled_verify_says_so",                   a_cancelled_verify_says_so           },
-    {"every_allocation_may_fail",                    every_allocation_may_fail            },
+     a_budget_that_cannot_hold_a_chunk_is_refused},
+    {"a_huge_and_empty_shape_costs_nothing", a_huge_and_empty_shape_costs_nothing},
+    {"strings_are_verified", strings_are_verified},
+    {"a_fault_of_the_store_is_told_or_fails", a_fault_of_the_store_is_told_or_fails},
+    {"a_cancelled_verify_says_so", a_cancelled_verify_says_so},
+    {"every_allocation_may_fail", every_allocation_may_fail},
 };
 
 TEST_MAIN(tests)

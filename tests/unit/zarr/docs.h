@@ -18,24 +18,18 @@ struct member {
     "[" BYTES_LE "],\"index_codecs\":" index ",\"index_location\":\"" location "\"}}"
 
 static const struct member docs_v3[] = {
-    {"zarr_format",        "3"                                                             },
-    {"node_type",          "\"array\""                                                     },
-    {"shape",              "[6]"                                                           },
-    {"data_type",          "\"int16\""                                                     },
-    {"chunk_grid",         "{\"name\":\"regular\",\"configuration\":{\"chunk_shape\":[2]}}"},
+    {"zarr_format", "3"},
+    {"node_type", "\"array\""},
+    {"shape", "[6]"},
+    {"data_type", "\"int16\""},
+    {"chunk_grid", "{\"name\":\"regular\",\"configuration\":{\"chunk_shape\":[2]}}"},
     {"chunk_key_encoding", "{\"name\":\"default\",\"configuration\":{\"separator\":\"/\"}}"},
-    {"fill_value",         "-1"                                                            },
-    {"codecs",             "[" BYTES_LE "]"                                                },
+    {"fill_value", "-1"},
+    {"codecs", "[" BYTES_LE "]"},
 };
 static const struct member docs_v2[] = {
-    {"zarr_format", "2"      },
-    {"shape",       "[6]"    },
-    {"chunks",      "[2]"    },
-    {"dtype",       "\"<i2\""},
-    {"compressor",  "null"   },
-    {"fill_value",  "-1"     },
-    {"order",       "\"C\""  },
-    {"filters",     "null"   },
+    {"zarr_format", "2"},   {"shape", "[6]"},     {"chunks", "[2]"},  {"dtype", "\"<i2\""},
+    {"compressor", "null"}, {"fill_value", "-1"}, {"order", "\"C\""}, {"filters", "null"},
 };
 
 /* changes: members that replace those of the same key or come at the end; text NULL removes;

@@ -84,38 +84,36 @@ struct layout {
 };
 
 static const struct layout layouts[] = {
-    {"v3 0-d",                      3, 0, {0},         {0},       {0},       false, "none",        '/'},
-    {"v3 0-d shard (SH12)",         3, 0, {0},         {0},       {9},       false, "none",        '/'},
-    {"v3 1-d",                      3, 1, {100},       {7},       {0},       false, "none",        '/'},
-    {"v3 2-d zstd",                 3, 2, {20, 31},    {6, 8},    {0},       false, "zstd:1",      '.'},
-    {"v3 chunk beyond shape (W22)", 3, 2, {5, 6},      {50, 60},  {0},       false, "gzip:1",      '/'},
-    {"v3 shard, end",               3, 2, {20, 31},    {3, 4},    {9, 16},   false, "none",        '/'},
-    {"v3 shard, start",             3, 2, {20, 31},    {3, 4},    {9, 16},   true,  "none",        '/'},
-    {"v3 shard, zstd, start",       3, 3, {9, 10, 11}, {2, 3, 4}, {4, 6, 8}, true,  "zstd:1",      '/'},
-    {"v3 shard, zstd, end",         3, 3, {9, 10, 11}, {2, 3, 4}, {4, 6, 8}, false, "zstd:1",      '.'},
-    {"v3 shard of one chunk",       3, 1, {100},       {7},       {7},       false, "none",        '/'},
-    {"S4 inner chunk of 1",         3, 2, {6, 7},      {1, 7},    {4, 7},    false, "none",        '/'},
-    {"S7 last shard partial",       3, 1, {50},        {4},       {16},      true,  "blosc:lz4:5", '/'},
-    {"v2 1-d",                      2, 1, {100},       {7},       {0},       false, "none",        '.'},
-    {"v2 2-d nested lz4",           2, 2, {20, 31},    {6, 8},    {0},       false, "lz4",         '/'},
-    {"v2 0-d",                      2, 0, {0},         {0},       {0},       false, "none",        '.'},
+    {"v3 0-d", 3, 0, {0}, {0}, {0}, false, "none", '/'},
+    {"v3 0-d shard (SH12)", 3, 0, {0}, {0}, {9}, false, "none", '/'},
+    {"v3 1-d", 3, 1, {100}, {7}, {0}, false, "none", '/'},
+    {"v3 2-d zstd", 3, 2, {20, 31}, {6, 8}, {0}, false, "zstd:1", '.'},
+    {"v3 chunk beyond shape (W22)", 3, 2, {5, 6}, {50, 60}, {0}, false, "gzip:1", '/'},
+    {"v3 shard, end", 3, 2, {20, 31}, {3, 4}, {9, 16}, false, "none", '/'},
+    {"v3 shard, start", 3, 2, {20, 31}, {3, 4}, {9, 16}, true, "none", '/'},
+    {"v3 shard, zstd, start", 3, 3, {9, 10, 11}, {2, 3, 4}, {4, 6, 8}, true, "zstd:1", '/'},
+    {"v3 shard, zstd, end", 3, 3, {9, 10, 11}, {2, 3, 4}, {4, 6, 8}, false, "zstd:1", '.'},
+    {"v3 shard of one chunk", 3, 1, {100}, {7}, {7}, false, "none", '/'},
+    {"S4 inner chunk of 1", 3, 2, {6, 7}, {1, 7}, {4, 7}, false, "none", '/'},
+    {"S7 last shard partial", 3, 1, {50}, {4}, {16}, true, "blosc:lz4:5", '/'},
+    {"v2 1-d", 2, 1, {100}, {7}, {0}, false, "none", '.'},
+    {"v2 2-d nested lz4", 2, 2, {20, 31}, {6, 8}, {0}, false, "lz4", '/'},
+    {"v2 0-d", 2, 0, {0}, {0}, {0}, false, "none", '.'},
 };
 
 static tg_status create(tg_store *s, const struct layout *l, const void *fill, tg_array **a)
 {
-    const tg_array_options o = {
-        .size = sizeof o,
-        .format = l->format,
-        .dtype = {TG_DT_UINT, 2},
-        .ndim = l->ndim,
-        .shape = l->shape,
-        .chunk = l->chunk,
-        .shard = l->shard[0] == 0 ? NULL : l->shard,
-        .index_at_start = l->start,
-        .codec = l->codec,
-        .separator = l->separator,
-        .fill = fill
-    };
+    const tg_array_options o = {.size = sizeof o,
+                                .format = l->format,
+                                .dtype = {TG_DT_UINT, 2},
+                                .ndim = l->ndim,
+                                .shape = l->shape,
+                                .chunk = l->chunk,
+                                .shard = l->shard[0] == 0 ? NULL : l->shard,
+                                .index_at_start = l->start,
+                                .codec = l->codec,
+                                .separator = l->separator,
+                                .fill = fill};
     return tg_array_create(s, "g/x", &o, a, NULL, NULL);
 }
 
@@ -151,12 +149,7 @@ static void random_writes_and_reads_agree(void)
 
 static void strides_of_any_sign(void)
 {
-    const struct layout l = {
-        "", 3, 2, {4,  6},
-           {2,  3},
-           {0},
-           false, "none", '/'
-    };
+    const struct layout l = {"", 3, 2, {4, 6}, {2, 3}, {0}, false, "none", '/'};
     TG_AUTO_PTR(tg_store) s = NULL;
     TG_AUTO_PTR(tg_array) a = NULL;
     uint16_t src[24], got[24];
@@ -196,9 +189,7 @@ static void w8_fill_is_compared_bit_by_bit(void)
     TG_AUTO_PTR(tg_array) a = NULL;
     const uint64_t shape[1] = {4}, chunk[1] = {2}, zero[1] = {0};
     const tg_array_options o = {
-        .size = sizeof o, .dtype = {TG_DT_FLOAT, 8},
-              .ndim = 1, .shape = shape, .chunk = chunk
-    };
+        .size = sizeof o, .dtype = {TG_DT_FLOAT, 8}, .ndim = 1, .shape = shape, .chunk = chunk};
     const double minus[4] = {-0.0, -0.0, 0.0, 0.0};
     double got[4];
 
@@ -279,12 +270,7 @@ static void covered_units_are_written_without_a_read(void)
 /* SH8: one request for the index, one for the chunks. */
 static void a_shard_is_read_with_two_requests(void)
 {
-    const struct layout l = {
-        "", 3, 2, {8, 8},
-           {2, 2},
-           {8, 8},
-           false, "none", '/'
-    };
+    const struct layout l = {"", 3, 2, {8, 8}, {2, 2}, {8, 8}, false, "none", '/'};
     TG_AUTO_PTR(tg_store) s = NULL;
     TG_AUTO_PTR(tg_store) counted = NULL;
     TG_AUTO_PTR(tg_array) a = NULL;
@@ -310,11 +296,7 @@ static void resize_removes_what_is_outside(void)
 {
     for (int nested = 0; nested < 2; nested++) {
         const struct layout l = {
-            "", 3, 2, {9,  9},
-               {3,  3},
-               {0},
-               false, "none", nested ? '/' : '.'
-        };
+            "", 3, 2, {9, 9}, {3, 3}, {0}, false, "none", nested ? '/' : '.'};
         TG_AUTO_PTR(tg_store) s = NULL;
         TG_AUTO_PTR(tg_array) a = NULL;
         TG_AUTO_PTR(tg_array) again = NULL;
@@ -342,12 +324,7 @@ static void resize_removes_what_is_outside(void)
 
 static void m31_zero_length(void)
 {
-    const struct layout l = {
-        "", 3, 2, {3,  0},
-           {2,  2},
-           {0},
-           false, "none", '/'
-    };
+    const struct layout l = {"", 3, 2, {3, 0}, {2, 2}, {0}, false, "none", '/'};
     const uint64_t zero[2] = {0, 0}, shape[2] = {3, 4}, at[2] = {0, 3}, one[2] = {3, 1};
     TG_AUTO_PTR(tg_store) s = NULL;
     TG_AUTO_PTR(tg_array) a = NULL;
@@ -370,11 +347,7 @@ static void requests_outside_are_refused(void)
 {
     const struct layout l = {"", 3, 1, {8}, {2}, {0}, false, "none", '/'};
     const uint64_t rows[][2] = {
-        {0,          9         },
-        {9,          0         },
-        {8,          1         },
-        {UINT64_MAX, 2         },
-        {2,          UINT64_MAX},
+        {0, 9}, {9, 0}, {8, 1}, {UINT64_MAX, 2}, {2, UINT64_MAX},
     };
     TG_AUTO_PTR(tg_store) s = NULL;
     TG_AUTO_PTR(tg_array) a = NULL;
@@ -398,13 +371,11 @@ static void what_stands_in_the_way_of_create(void)
     TG_AUTO_PTR(tg_store) s = NULL;
     TG_AUTO_PTR(tg_array) a = NULL;
     TG_AUTO_PTR(tg_array) b = NULL;
-    tg_array_options o = {
-        .size = sizeof o,
-        .dtype = {TG_DT_UINT, 2},
-        .ndim = 1,
-        .shape = l.shape,
-        .chunk = l.chunk
-    };
+    tg_array_options o = {.size = sizeof o,
+                          .dtype = {TG_DT_UINT, 2},
+                          .ndim = 1,
+                          .shape = l.shape,
+                          .chunk = l.chunk};
     tg_error err = {0};
 
     REQUIRE_OK(tg_store_open_mem(&s, NULL));
@@ -433,14 +404,12 @@ static void worst_bytes_tell_before_anything_is_read(void)
     TG_AUTO_PTR(tg_array) big = NULL;
     const uint64_t shape[1] = {UINT64_C(1) << 40}, chunk[1] = {UINT64_C(4) << 30},
                    tiny[1] = {1024}, shard[1] = {UINT64_C(1) << 24};
-    tg_array_options o = {
-        .size = sizeof o,
-        .dtype = {TG_DT_UINT, 1},
-        .ndim = 1,
-        .shape = shape,
-        .chunk = chunk,
-        .codec = "zstd:1"
-    };
+    tg_array_options o = {.size = sizeof o,
+                          .dtype = {TG_DT_UINT, 1},
+                          .ndim = 1,
+                          .shape = shape,
+                          .chunk = chunk,
+                          .codec = "zstd:1"};
 
     REQUIRE_OK(tg_store_open_mem(&s, NULL));
     REQUIRE_OK(tg_array_create(s, "big", &o, &big, NULL, NULL));
@@ -463,16 +432,14 @@ static void a_call_takes_no_more_than_worst_bytes(void)
             TG_AUTO_PTR(tg_array) a = NULL;
             const uint64_t shape[1] = {sizeof items}, chunk[1] = {64 << 10},
                            shard[1] = {256 << 10}, at[1] = {1000}, n[1] = {sizeof items - 2000};
-            const tg_array_options o = {
-                .size = sizeof o,
-                .dtype = {TG_DT_UINT, 1},
-                .ndim = 1,
-                .shape = shape,
-                .chunk = chunk,
-                .shard = sharded ? shard : NULL,
-                .index_at_start = sharded == 2,
-                .codec = codecs[c]
-            };
+            const tg_array_options o = {.size = sizeof o,
+                                        .dtype = {TG_DT_UINT, 1},
+                                        .ndim = 1,
+                                        .shape = shape,
+                                        .chunk = chunk,
+                                        .shard = sharded ? shard : NULL,
+                                        .index_at_start = sharded == 2,
+                                        .codec = codecs[c]};
             test_row = codecs[c];
             seed = 5;
             for (size_t i = 0; i < sizeof items; i++)
@@ -534,15 +501,13 @@ static tg_status use_array(tg_store *s)
 {
     TG_AUTO_PTR(tg_array) a = NULL;
     const uint64_t shape[1] = {16}, chunk[1] = {2}, shard[1] = {8}, at[1] = {3}, n[1] = {9};
-    const tg_array_options o = {
-        .size = sizeof o,
-        .dtype = {TG_DT_UINT, 2},
-        .ndim = 1,
-        .shape = shape,
-        .chunk = chunk,
-        .shard = shard,
-        .codec = "zstd:1"
-    };
+    const tg_array_options o = {.size = sizeof o,
+                                .dtype = {TG_DT_UINT, 2},
+                                .ndim = 1,
+                                .shape = shape,
+                                .chunk = chunk,
+                                .shard = shard,
+                                .codec = "zstd:1"};
     uint16_t items[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, got[16] = {0};
 
     TG_TRY(tg_array_create(s, "a/x", &o, &a, NULL, NULL));
@@ -667,27 +632,27 @@ static void chunk_read_gives_whole_chunks(void)
 }
 
 static const struct test tests[] = {
-    {"random_writes_and_reads_agree",                 random_writes_and_reads_agree           },
-    {"strides_of_any_sign",                           strides_of_any_sign                     },
-    {"w8_fill_is_compared_bit_by_bit",                w8_fill_is_compared_bit_by_bit          },
-    {"chunks_that_become_fill_go_away",               chunks_that_become_fill_go_away         },
-    {"zeros_are_stored_where_there_is_no_fill",       zeros_are_stored_where_there_is_no_fill },
-    {"covered_units_are_written_without_a_read",      covered_units_are_written_without_a_read},
-    {"a_shard_is_read_with_two_requests",             a_shard_is_read_with_two_requests       },
-    {"resize_removes_what_is_outside",                resize_removes_what_is_outside          },
-    {"m31_zero_length",                               m31_zero_length                         },
-    {"requests_outside_are_refused",                  requests_outside_are_refused            },
-    {"what_stands_in_the_way_of_create",              what_stands_in_the_way_of_create        },
-    {"worst_bytes_tell_before_anything_is_read",      worst_bytes_tell_before_anything_is_read},
-    {"a_call_takes_no_more_than_worst_bytes",         a_call_takes_no_more_than_worst_bytes   },
+    {"random_writes_and_reads_agree", random_writes_and_reads_agree},
+    {"strides_of_any_sign", strides_of_any_sign},
+    {"w8_fill_is_compared_bit_by_bit", w8_fill_is_compared_bit_by_bit},
+    {"chunks_that_become_fill_go_away", chunks_that_become_fill_go_away},
+    {"zeros_are_stored_where_there_is_no_fill", zeros_are_stored_where_there_is_no_fill},
+    {"covered_units_are_written_without_a_read", covered_units_are_written_without_a_read},
+    {"a_shard_is_read_with_two_requests", a_shard_is_read_with_two_requests},
+    {"resize_removes_what_is_outside", resize_removes_what_is_outside},
+    {"m31_zero_length", m31_zero_length},
+    {"requests_outside_are_refused", requests_outside_are_refused},
+    {"what_stands_in_the_way_of_create", what_stands_in_the_way_of_create},
+    {"worst_bytes_tell_before_anything_is_read", worst_bytes_tell_before_anything_is_read},
+    {"a_call_takes_no_more_than_worst_bytes", a_call_takes_no_more_than_worst_bytes},
     {"c20_a_damaged_chunk_is_an_error_that_names_it",
-     c20_a_damaged_chunk_is_an_error_that_names_it                                            },
-    {"every_allocation_may_fail",                     every_allocation_may_fail               },
-    {"every_store_call_may_fail",                     every_store_call_may_fail               },
-    {"c1_zstd_frames_say_their_size",                 c1_zstd_frames_say_their_size           },
-    {"a_cancelled_call_says_so",                      a_cancelled_call_says_so                },
-    {"m25_nested_chunks_that_nobody_declared",        m25_nested_chunks_that_nobody_declared  },
-    {"chunk_read_gives_whole_chunks",                 chunk_read_gives_whole_chunks           },
+     c20_a_damaged_chunk_is_an_error_that_names_it},
+    {"every_allocation_may_fail", every_allocation_may_fail},
+    {"every_store_call_may_fail", every_store_call_may_fail},
+    {"c1_zstd_frames_say_their_size", c1_zstd_frames_say_their_size},
+    {"a_cancelled_call_says_so", a_cancelled_call_says_so},
+    {"m25_nested_chunks_that_nobody_declared", m25_nested_chunks_that_nobody_declared},
+    {"chunk_read_gives_whole_chunks", chunk_read_gives_whole_chunks},
 };
 
 TEST_MAIN(tests)

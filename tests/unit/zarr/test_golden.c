@@ -181,8 +181,8 @@ static void documents_of_others_survive_a_rewrite(void)
 }
 
 static const struct test tests[] = {
-    {"every_golden_array_reads",              every_golden_array_reads             },
-    {"the_trees_of_others",                   the_trees_of_others                  },
+    {"every_golden_array_reads", every_golden_array_reads},
+    {"the_trees_of_others", the_trees_of_others},
     {"documents_of_others_survive_a_rewrite", documents_of_others_survive_a_rewrite},
 };
 

@@ -12,88 +12,88 @@ struct row {
 #define GRID6                           "{\"name\":\"regular\",\"configuration\":{\"chunk_shape\":[6]}}"
 
 static const struct row rows[] = {
-    {"plain",                                   "shape",                "[6]",                                 TG_OK,          NULL                  },
-    {"M28 zarr_format \"3\"",                   "zarr_format",          "\"3\"",                               TG_CORRUPT,     "zarr_format"         },
-    {"M28 zarr_format 3.0",                     "zarr_format",          "3.0",                                 TG_CORRUPT,     "zarr_format"         },
-    {"M28 zarr_format true",                    "zarr_format",          "true",                                TG_CORRUPT,     "zarr_format"         },
-    {"zarr_format 2",                           "zarr_format",          "2",                                   TG_CORRUPT,     "not 3"               },
-    {"node_type missing",                       "node_type",            NULL,                                  TG_CORRUPT,     "node_type"           },
-    {"node_type group",                         "node_type",            "\"group\"",                           TG_CORRUPT,     "group"               },
-    {"shape missing",                           "shape",                NULL,                                  TG_CORRUPT,     "'shape'"             },
-    {"shape [-1]",                              "shape",                "[-1]",                                TG_CORRUPT,     "'shape'"             },
-    {"shape [2.0]",                             "shape",                "[2.0]",                               TG_CORRUPT,     "'shape'"             },
-    {"shape of more dimensions than the chunk", "shape",                "[6,6]",                               TG_CORRUPT,     "chunk_grid"          },
-    {"shape 2^64",                              "shape",                "[18446744073709551616]",              TG_CORRUPT,     NULL                  },
-    {"shape 2^64-1",                            "shape",                "[18446744073709551615]",              TG_OK,          NULL                  },
-    {"M31 shape [0]",                           "shape",                "[0]",                                 TG_OK,          NULL                  },
-    {"W11 shape [10^15]",                       "shape",                "[1000000000000000]",                  TG_OK,          NULL                  },
-    {"chunk_shape [0]",                         "chunk_grid",
-     "{\"name\":\"regular\",\"configuration\":{\"chunk_shape\":[0]}}",                                         TG_CORRUPT,     "extent 0"            },
-    {"W22 chunk larger than the shape",         "chunk_grid",
-     "{\"name\":\"regular\",\"configuration\":{\"chunk_shape\":[100]}}",                                       TG_OK,          NULL                  },
-    {"size overflow: chunk of 2^63 items",      "chunk_grid",
-     "{\"name\":\"regular\",\"configuration\":{\"chunk_shape\":[9223372036854775808]}}",                       TG_CORRUPT,     "do not fit"          },
-    {"grid rectilinear",                        "chunk_grid",
+    {"plain", "shape", "[6]", TG_OK, NULL},
+    {"M28 zarr_format \"3\"", "zarr_format", "\"3\"", TG_CORRUPT, "zarr_format"},
+    {"M28 zarr_format 3.0", "zarr_format", "3.0", TG_CORRUPT, "zarr_format"},
+    {"M28 zarr_format true", "zarr_format", "true", TG_CORRUPT, "zarr_format"},
+    {"zarr_format 2", "zarr_format", "2", TG_CORRUPT, "not 3"},
+    {"node_type missing", "node_type", NULL, TG_CORRUPT, "node_type"},
+    {"node_type group", "node_type", "\"group\"", TG_CORRUPT, "group"},
+    {"shape missing", "shape", NULL, TG_CORRUPT, "'shape'"},
+    {"shape [-1]", "shape", "[-1]", TG_CORRUPT, "'shape'"},
+    {"shape [2.0]", "shape", "[2.0]", TG_CORRUPT, "'shape'"},
+    {"shape of more dimensions than the chunk", "shape", "[6,6]", TG_CORRUPT, "chunk_grid"},
+    {"shape 2^64", "shape", "[18446744073709551616]", TG_CORRUPT, NULL},
+    {"shape 2^64-1", "shape", "[18446744073709551615]", TG_OK, NULL},
+    {"M31 shape [0]", "shape", "[0]", TG_OK, NULL},
+    {"W11 shape [10^15]", "shape", "[1000000000000000]", TG_OK, NULL},
+    {"chunk_shape [0]", "chunk_grid",
+     "{\"name\":\"regular\",\"configuration\":{\"chunk_shape\":[0]}}", TG_CORRUPT, "extent 0"},
+    {"W22 chunk larger than the shape", "chunk_grid",
+     "{\"name\":\"regular\",\"configuration\":{\"chunk_shape\":[100]}}", TG_OK, NULL},
+    {"size overflow: chunk of 2^63 items", "chunk_grid",
+     "{\"name\":\"regular\",\"configuration\":{\"chunk_shape\":[9223372036854775808]}}",
+     TG_CORRUPT, "do not fit"},
+    {"grid rectilinear", "chunk_grid",
      "{\"name\":\"rectilinear\",\"configuration\":{\"kind\":\"inline\",\"chunk_shapes\":[[6]]}"
-     "}",                                                                                                      TG_UNSUPPORTED, "rectilinear"         },
-    {"grid without configuration",              "chunk_grid",           "{\"name\":\"regular\"}",              TG_CORRUPT,
-     "chunk_shape"                                                                                                                                   },
-    {"fill missing",                            "fill_value",           NULL,                                  TG_CORRUPT,     "fill_value"          },
-    {"fill null",                               "fill_value",           "null",                                TG_CORRUPT,     "got null"            },
-    {"int fill 1.0",                            "fill_value",           "1.0",                                 TG_OK,          NULL                  },
-    {"M32 int fill 1.5",                        "fill_value",           "1.5",                                 TG_CORRUPT,     "fraction"            },
-    {"M32 int fill too large",                  "fill_value",           "32768",                               TG_CORRUPT,     "does not fit int16"  },
-    {"int fill \"1\"",                          "fill_value",           "\"1\"",                               TG_CORRUPT,     "got string"          },
-    {"int fill true",                           "fill_value",           "true",                                TG_CORRUPT,     "got boolean"         },
-    {"codecs missing",                          "codecs",               NULL,                                  TG_CORRUPT,     "codecs"              },
-    {"codecs []",                               "codecs",               "[]",                                  TG_CORRUPT,     "codecs"              },
-    {"two array->bytes codecs",                 "codecs",               "[" BYTES_LE "," BYTES_LE "]",         TG_CORRUPT,     "codecs"              },
-    {"crc32c before bytes",                     "codecs",               "[" CRC32C "," BYTES_LE "]",           TG_CORRUPT,     "codecs"              },
-    {"codecs [\"bytes\"] shorthand, no endian", "codecs",               "[\"bytes\"]",                         TG_OK,          NULL                  },
-    {"{\"name\":\"bytes\"} on int16",           "codecs",               "[{\"name\":\"bytes\"}]",              TG_OK,          NULL                  },
-    {"unknown codec",                           "codecs",               "[" BYTES_LE ",{\"name\":\"zfp\"}]",   TG_UNSUPPORTED, "zfp"                 },
-    {"unknown codec, must_understand false",    "codecs",
-     "[" BYTES_LE ",{\"name\":\"zfp\",\"must_understand\":false}]",                                            TG_UNSUPPORTED, "zfp"                 },
-    {"extra key 1",                             "extra",                "1",                                   TG_UNSUPPORTED, "'extra'"             },
-    {"M17 extra object",                        "extra",                "{\"a\":1}",                           TG_UNSUPPORTED, "'extra'"             },
-    {"extra false",                             "extra",                "false",                               TG_UNSUPPORTED, "'extra'"             },
-    {"extra must_understand true",              "extra",                "{\"must_understand\":true}",          TG_UNSUPPORTED,
-     "'extra'"                                                                                                                                       },
-    {"M17 extra must_understand false",         "extra",                "{\"must_understand\":false,\"b\":2}", TG_OK,
-     NULL                                                                                                                                            },
-    {"keys \"default\" shorthand",              "chunk_key_encoding",   "\"default\"",                         TG_OK,          NULL                  },
-    {"M13 keys without configuration",          "chunk_key_encoding",   "{\"name\":\"default\"}",              TG_OK,
-     NULL                                                                                                                                            },
-    {"keys unknown",                            "chunk_key_encoding",   "{\"name\":\"x\"}",                    TG_UNSUPPORTED, "'x'"                 },
-    {"separator -",                             "chunk_key_encoding",
-     "{\"name\":\"default\",\"configuration\":{\"separator\":\"-\"}}",                                         TG_CORRUPT,
-     "separator '-'"                                                                                                                                 },
-    {"dimension_names null",                    "dimension_names",      "null",                                TG_OK,          NULL                  },
-    {"dimension_names too short",               "dimension_names",      "[]",                                  TG_CORRUPT,     "dimension_names"     },
-    {"dimension_names of a number",             "dimension_names",      "[1]",                                 TG_CORRUPT,     "dimension_names"     },
-    {"dimension_names [null]",                  "dimension_names",      "[null]",                              TG_OK,          NULL                  },
-    {"M16 storage_transformers []",             "storage_transformers", "[]",                                  TG_OK,          NULL                  },
-    {"M16 storage_transformers not empty",      "storage_transformers", "[{\"name\":\"x\"}]",
-     TG_UNSUPPORTED,                                                                                                           "storage_transformers"},
-    {"data_type object",                        "data_type",            "{\"name\":\"int16\"}",                TG_OK,          NULL                  },
-    {"data_type short for people",              "data_type",            "\"i2\"",                              TG_UNSUPPORTED, "'i2'"                },
-    {"data_type unknown",                       "data_type",            "\"int4\"",                            TG_UNSUPPORTED, "'int4'"              },
-    {"data_type with configuration",            "data_type",
-     "{\"name\":\"numpy.datetime64\",\"configuration\":{\"unit\":\"s\",\"scale_factor\":1}}",                  TG_UNSUPPORTED, "numpy.datetime64"    },
-    {"attributes []",                           "attributes",           "[]",                                  TG_CORRUPT,     "attributes"          },
-    {"M26 attributes with NaN",                 "attributes",           "{\"a\":NaN,\"b\":-Infinity}",         TG_OK,          NULL                  },
-    {"M29 duplicate keys",                      "attributes",           "{\"a\":1,\"a\":2}",                   TG_CORRUPT,     NULL                  },
-    {"M29 lone surrogate",                      "attributes",           "{\"a\":\"\\ud800\"}",                 TG_CORRUPT,     NULL                  },
-    {"M29 NUL in a name",                       "attributes",           "{\"a\\u0000b\":1}",                   TG_CORRUPT,     NULL                  },
+     "}",
+     TG_UNSUPPORTED, "rectilinear"},
+    {"grid without configuration", "chunk_grid", "{\"name\":\"regular\"}", TG_CORRUPT,
+     "chunk_shape"},
+    {"fill missing", "fill_value", NULL, TG_CORRUPT, "fill_value"},
+    {"fill null", "fill_value", "null", TG_CORRUPT, "got null"},
+    {"int fill 1.0", "fill_value", "1.0", TG_OK, NULL},
+    {"M32 int fill 1.5", "fill_value", "1.5", TG_CORRUPT, "fraction"},
+    {"M32 int fill too large", "fill_value", "32768", TG_CORRUPT, "does not fit int16"},
+    {"int fill \"1\"", "fill_value", "\"1\"", TG_CORRUPT, "got string"},
+    {"int fill true", "fill_value", "true", TG_CORRUPT, "got boolean"},
+    {"codecs missing", "codecs", NULL, TG_CORRUPT, "codecs"},
+    {"codecs []", "codecs", "[]", TG_CORRUPT, "codecs"},
+    {"two array->bytes codecs", "codecs", "[" BYTES_LE "," BYTES_LE "]", TG_CORRUPT, "codecs"},
+    {"crc32c before bytes", "codecs", "[" CRC32C "," BYTES_LE "]", TG_CORRUPT, "codecs"},
+    {"codecs [\"bytes\"] shorthand, no endian", "codecs", "[\"bytes\"]", TG_OK, NULL},
+    {"{\"name\":\"bytes\"} on int16", "codecs", "[{\"name\":\"bytes\"}]", TG_OK, NULL},
+    {"unknown codec", "codecs", "[" BYTES_LE ",{\"name\":\"zfp\"}]", TG_UNSUPPORTED, "zfp"},
+    {"unknown codec, must_understand false", "codecs",
+     "[" BYTES_LE ",{\"name\":\"zfp\",\"must_understand\":false}]", TG_UNSUPPORTED, "zfp"},
+    {"extra key 1", "extra", "1", TG_UNSUPPORTED, "'extra'"},
+    {"M17 extra object", "extra", "{\"a\":1}", TG_UNSUPPORTED, "'extra'"},
+    {"extra false", "extra", "false", TG_UNSUPPORTED, "'extra'"},
+    {"extra must_understand true", "extra", "{\"must_understand\":true}", TG_UNSUPPORTED,
+     "'extra'"},
+    {"M17 extra must_understand false", "extra", "{\"must_understand\":false,\"b\":2}", TG_OK,
+     NULL},
+    {"keys \"default\" shorthand", "chunk_key_encoding", "\"default\"", TG_OK, NULL},
+    {"M13 keys without configuration", "chunk_key_encoding", "{\"name\":\"default\"}", TG_OK,
+     NULL},
+    {"keys unknown", "chunk_key_encoding", "{\"name\":\"x\"}", TG_UNSUPPORTED, "'x'"},
+    {"separator -", "chunk_key_encoding",
+     "{\"name\":\"default\",\"configuration\":{\"separator\":\"-\"}}", TG_CORRUPT,
+     "separator '-'"},
+    {"dimension_names null", "dimension_names", "null", TG_OK, NULL},
+    {"dimension_names too short", "dimension_names", "[]", TG_CORRUPT, "dimension_names"},
+    {"dimension_names of a number", "dimension_names", "[1]", TG_CORRUPT, "dimension_names"},
+    {"dimension_names [null]", "dimension_names", "[null]", TG_OK, NULL},
+    {"M16 storage_transformers []", "storage_transformers", "[]", TG_OK, NULL},
+    {"M16 storage_transformers not empty", "storage_transformers", "[{\"name\":\"x\"}]",
+     TG_UNSUPPORTED, "storage_transformers"},
+    {"data_type object", "data_type", "{\"name\":\"int16\"}", TG_OK, NULL},
+    {"data_type short for people", "data_type", "\"i2\"", TG_UNSUPPORTED, "'i2'"},
+    {"data_type unknown", "data_type", "\"int4\"", TG_UNSUPPORTED, "'int4'"},
+    {"data_type with configuration", "data_type",
+     "{\"name\":\"numpy.datetime64\",\"configuration\":{\"unit\":\"s\",\"scale_factor\":1}}",
+     TG_UNSUPPORTED, "numpy.datetime64"},
+    {"attributes []", "attributes", "[]", TG_CORRUPT, "attributes"},
+    {"M26 attributes with NaN", "attributes", "{\"a\":NaN,\"b\":-Infinity}", TG_OK, NULL},
+    {"M29 duplicate keys", "attributes", "{\"a\":1,\"a\":2}", TG_CORRUPT, NULL},
+    {"M29 lone surrogate", "attributes", "{\"a\":\"\\ud800\"}", TG_CORRUPT, NULL},
+    {"M29 NUL in a name", "attributes", "{\"a\\u0000b\":1}", TG_CORRUPT, NULL},
 };
 
 static void v3_2_validation_table(void)
 {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const struct member change[] = {
-            {rows[i].key, rows[i].text},
-            {NULL,        NULL        }
-        };
+        const struct member change[] = {{rows[i].key, rows[i].text}, {NULL, NULL}};
         TG_AUTO_PTR(tg_array_meta) m = NULL;
         tg_error err = {0};
         test_row = rows[i].name;
@@ -116,40 +116,40 @@ struct sharding_row {
 
 /* clang-format off: version 14 crashes on this table */
 static const struct sharding_row sharding_rows[] = {
-    {"end",                    SHARDED("[2]",                    "end",    INDEX_CRC),                                                       TG_OK,          NULL           },
-    {"start",                  SHARDED("[2]",                    "start",  INDEX_CRC),                                                       TG_OK,          NULL           },
-    {"S1 index of bytes only", SHARDED("[2]",                    "end",    "[" BYTES_LE "]"),                                                TG_OK,          NULL           },
+    {"end", SHARDED("[2]", "end", INDEX_CRC), TG_OK, NULL},
+    {"start", SHARDED("[2]", "start", INDEX_CRC), TG_OK, NULL},
+    {"S1 index of bytes only", SHARDED("[2]", "end", "[" BYTES_LE "]"), TG_OK, NULL},
     {"index big-endian",
-     SHARDED("[2]",                                              "end",    "[{\"name\":\"bytes\",\"configuration\":{\"endian\":\"big\"}}]"),
-     TG_OK,                                                                                                                                                  NULL           },
-    {"SH1 not a divisor",      SHARDED("[4]",                    "end",    INDEX_CRC),                                                       TG_CORRUPT,     "multiple"     },
-    {"SH1 chunk_shape 0",      SHARDED("[0]",                    "end",    INDEX_CRC),                                                       TG_CORRUPT,     "extent 0"     },
-    {"SH1 two dimensions",     SHARDED("[2,2]",                  "end",    INDEX_CRC),                                                       TG_CORRUPT,     "2 extents"    },
+     SHARDED("[2]", "end", "[{\"name\":\"bytes\",\"configuration\":{\"endian\":\"big\"}}]"),
+     TG_OK, NULL},
+    {"SH1 not a divisor", SHARDED("[4]", "end", INDEX_CRC), TG_CORRUPT, "multiple"},
+    {"SH1 chunk_shape 0", SHARDED("[0]", "end", INDEX_CRC), TG_CORRUPT, "extent 0"},
+    {"SH1 two dimensions", SHARDED("[2,2]", "end", INDEX_CRC), TG_CORRUPT, "2 extents"},
     {"SH2 gzip in the index",
-     SHARDED("[2]",                                              "end",
-     "[" BYTES_LE ",{\"name\":\"gzip\",\"configuration\":{\"level\":1}}]"),
-     TG_UNSUPPORTED,                                                                                                                                         "gzip"         },
-    {"SH2 no index codec",     SHARDED("[2]",                    "end",    "[]"),                                                            TG_CORRUPT,     "index_codecs" },
-    {"location middle",        SHARDED("[2]",                    "middle", INDEX_CRC),                                                       TG_CORRUPT,     "middle"       },
+     SHARDED("[2]", "end",
+             "[" BYTES_LE ",{\"name\":\"gzip\",\"configuration\":{\"level\":1}}]"),
+     TG_UNSUPPORTED, "gzip"},
+    {"SH2 no index codec", SHARDED("[2]", "end", "[]"), TG_CORRUPT, "index_codecs"},
+    {"location middle", SHARDED("[2]", "middle", INDEX_CRC), TG_CORRUPT, "middle"},
     {"SH11 nested",
      "[{\"name\":\"sharding_indexed\",\"configuration\":{\"chunk_shape\":[2],"
-     "\"codecs\":" SHARDED("[2]",                                "end",    INDEX_CRC) ",\"index_codecs\":" INDEX_CRC "}}]",
-     TG_UNSUPPORTED,                                                                                                                                         "within shards"},
-    {"two array->bytes",       "[" SHARDING("[2]",               "end",    INDEX_CRC) "," BYTES_LE "]",                                      TG_CORRUPT,
-     "cannot follow"                                                                                                                                                        },
-    {"SH12 codec behind",      "[" SHARDING("[2]",               "end",    INDEX_CRC) "," CRC32C "]",                                        TG_UNSUPPORTED,
-     "behind"                                                                                                                                                               },
+     "\"codecs\":" SHARDED("[2]", "end", INDEX_CRC) ",\"index_codecs\":" INDEX_CRC "}}]",
+     TG_UNSUPPORTED, "within shards"},
+    {"two array->bytes", "[" SHARDING("[2]", "end", INDEX_CRC) "," BYTES_LE "]", TG_CORRUPT,
+     "cannot follow"},
+    {"SH12 codec behind", "[" SHARDING("[2]", "end", INDEX_CRC) "," CRC32C "]", TG_UNSUPPORTED,
+     "behind"},
     {"unknown member",
      "[{\"name\":\"sharding_indexed\",\"configuration\":{\"chunk_shape\":[2],\"codecs\":"
      "[" BYTES_LE "],\"index_codecs\":" INDEX_CRC ",\"x\":1}}]",
-     TG_CORRUPT,                                                           "'x'"                                                           },
+     TG_CORRUPT, "'x'"},
     {"inner codecs missing",
-     "[{\"name\":\"sharding_indexed\",\"configuration\":{\"chunk_shape\":[2]}}]",                                                 TG_CORRUPT,
-     "'codecs'"                                                                                           },
+     "[{\"name\":\"sharding_indexed\",\"configuration\":{\"chunk_shape\":[2]}}]", TG_CORRUPT,
+     "'codecs'"},
     {"S11 transpose no permutation",
-     "[{\"name\":\"transpose\",\"configuration\":{\"order\":[1]}}," SHARDING("[2]",                                  "end",
-     INDEX_CRC) "]",
-     TG_CORRUPT,               "permutation"        },
+     "[{\"name\":\"transpose\",\"configuration\":{\"order\":[1]}}," SHARDING("[2]", "end",
+                                                                             INDEX_CRC) "]",
+     TG_CORRUPT, "permutation"},
 };
 /* clang-format on */
 
@@ -158,10 +158,7 @@ static void sharding_metadata(void)
     for (size_t i = 0; i < sizeof sharding_rows / sizeof sharding_rows[0]; i++) {
         const struct sharding_row *r = &sharding_rows[i];
         const struct member changes[] = {
-            {"codecs",     r->codecs},
-            {"chunk_grid", GRID6    },
-            {NULL,         NULL     }
-        };
+            {"codecs", r->codecs}, {"chunk_grid", GRID6}, {NULL, NULL}};
         TG_AUTO_PTR(tg_array_meta) m = NULL;
         tg_error err = {0};
         test_row = r->name;
@@ -180,12 +177,11 @@ static void sharding_metadata(void)
 static void info_says_what_the_document_says(void)
 {
     const struct member changes[] = {
-        {"shape",           "[5,7]"                                                           },
-        {"chunk_grid",      "{\"name\":\"regular\",\"configuration\":{\"chunk_shape\":[2,3]}}"},
-        {"dimension_names", "[\"y\",null]"                                                    },
-        {"attributes",      "{\"k\":9007199254740993}"                                        },
-        {NULL,              NULL                                                              }
-    };
+        {"shape", "[5,7]"},
+        {"chunk_grid", "{\"name\":\"regular\",\"configuration\":{\"chunk_shape\":[2,3]}}"},
+        {"dimension_names", "[\"y\",null]"},
+        {"attributes", "{\"k\":9007199254740993}"},
+        {NULL, NULL}};
     TG_AUTO_PTR(tg_array_meta) m = NULL;
     uint64_t big = 0;
 
@@ -206,13 +202,13 @@ static void keys_of_chunks(void)
     static const struct {
         const char *name, *encoding, *shape, *want;
     } keys[] = {
-        {"default",     "{\"name\":\"default\"}",                                         "[6,6]", "c/10/3"},
-        {"default, .",  "{\"name\":\"default\",\"configuration\":{\"separator\":\".\"}}",
-         "[6,6]",                                                                                  "c.10.3"},
-        {"v2",          "{\"name\":\"v2\"}",                                              "[6,6]", "10.3"  },
-        {"v2, /",       "{\"name\":\"v2\",\"configuration\":{\"separator\":\"/\"}}",      "[6,6]", "10/3"  },
-        {"default 0-d", "{\"name\":\"default\"}",                                         "[]",    "c"     },
-        {"v2 0-d",      "{\"name\":\"v2\"}",                                              "[]",    "0"     },
+        {"default", "{\"name\":\"default\"}", "[6,6]", "c/10/3"},
+        {"default, .", "{\"name\":\"default\",\"configuration\":{\"separator\":\".\"}}",
+         "[6,6]", "c.10.3"},
+        {"v2", "{\"name\":\"v2\"}", "[6,6]", "10.3"},
+        {"v2, /", "{\"name\":\"v2\",\"configuration\":{\"separator\":\"/\"}}", "[6,6]", "10/3"},
+        {"default 0-d", "{\"name\":\"default\"}", "[]", "c"},
+        {"v2 0-d", "{\"name\":\"v2\"}", "[]", "0"},
     };
     const uint64_t at[] = {10, 3};
 
@@ -223,12 +219,10 @@ static void keys_of_chunks(void)
         (void)snprintf(grid, sizeof grid,
                        "{\"name\":\"regular\",\"configuration\":{\"chunk_shape\":%s}}",
                        flat ? "[]" : "[1,1]");
-        const struct member changes[] = {
-            {"shape",              keys[i].shape   },
-            {"chunk_grid",         grid            },
-            {"chunk_key_encoding", keys[i].encoding},
-            {NULL,                 NULL            }
-        };
+        const struct member changes[] = {{"shape", keys[i].shape},
+                                         {"chunk_grid", grid},
+                                         {"chunk_key_encoding", keys[i].encoding},
+                                         {NULL, NULL}};
         TG_AUTO_PTR(tg_array_meta) m = NULL;
         test_row = keys[i].name;
         REQUIRE_OK(docs_parse_v3(&m, changes, NULL));
@@ -257,10 +251,7 @@ static void the_longest_key_fits(void)
     tg_text_addf(&grid, "{\"name\":\"regular\",\"configuration\":{\"chunk_shape\":%s}}",
                  ones.data);
     const struct member changes[] = {
-        {"shape",      ones.data},
-        {"chunk_grid", grid.data},
-        {NULL,         NULL     }
-    };
+        {"shape", ones.data}, {"chunk_grid", grid.data}, {NULL, NULL}};
     TG_AUTO_PTR(tg_array_meta) m = NULL;
     REQUIRE_OK(docs_parse_v3(&m, changes, NULL));
     tg_chunk_key(m, at, key);
@@ -288,25 +279,23 @@ static tg_status parse_whole(void)
 
 static void every_allocation_may_fail(void)
 {
-    const struct member changes[] = {
-        {"codecs",       SHARDED("[2]", "end", INDEX_CRC)},
-        {"chunk_grid",    GRID6                },
-        {"attributes",      "{\"a\":NaN}"  },
-        {NULL,NULL      }
-    };
+    const struct member changes[] = {{"codecs", SHARDED("[2]", "end", INDEX_CRC)},
+                                     {"chunk_grid", GRID6},
+                                     {"attributes", "{\"a\":NaN}"},
+                                     {NULL, NULL}};
     whole_doc = docs_make_v3(changes);
     CHECK_EVERY_ALLOC(parse_whole());
     tg_free(whole_doc);
 }
 
 static const struct test tests[] = {
-    {"v3_2_validation_table",            v3_2_validation_table           },
-    {"sharding_metadata",                sharding_metadata               },
+    {"v3_2_validation_table", v3_2_validation_table},
+    {"sharding_metadata", sharding_metadata},
     {"info_says_what_the_document_says", info_says_what_the_document_says},
-    {"keys_of_chunks",                   keys_of_chunks                  },
-    {"the_longest_key_fits",             the_longest_key_fits            },
-    {"m29_depth_is_refused",             m29_depth_is_refused            },
-    {"every_allocation_may_fail",        every_allocation_may_fail       },
+    {"keys_of_chunks", keys_of_chunks},
+    {"the_longest_key_fits", the_longest_key_fits},
+    {"m29_depth_is_refused", m29_depth_is_refused},
+    {"every_allocation_may_fail", every_allocation_may_fail},
 };
 
 TEST_MAIN(tests)

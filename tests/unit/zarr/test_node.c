@@ -56,24 +56,24 @@ static void what_is_no_node(void)
         const char *name, *key, *text, *path;
         tg_status want;
     } rows[] = {
-        {"K6 a directory",          "d/x/zarr.json", ARRAY_V3,                                      "d",      TG_NOT_FOUND  },
-        {"nothing",                 "x",             "1",                                           "y",      TG_NOT_FOUND  },
-        {"no JSON",                 "z/zarr.json",   "{",                                           "z",      TG_CORRUPT    },
-        {"no node_type",            "z/zarr.json",   "{\"zarr_format\":3}",                         "z",      TG_CORRUPT    },
-        {"node_type other",         "z/zarr.json",   "{\"zarr_format\":3,\"node_type\":\"x\"}",     "z",
-         TG_CORRUPT                                                                                                         },
-        {"group of format 2",       "z/zarr.json",   "{\"zarr_format\":2,\"node_type\":\"group\"}", "z",
-         TG_CORRUPT                                                                                                         },
+        {"K6 a directory", "d/x/zarr.json", ARRAY_V3, "d", TG_NOT_FOUND},
+        {"nothing", "x", "1", "y", TG_NOT_FOUND},
+        {"no JSON", "z/zarr.json", "{", "z", TG_CORRUPT},
+        {"no node_type", "z/zarr.json", "{\"zarr_format\":3}", "z", TG_CORRUPT},
+        {"node_type other", "z/zarr.json", "{\"zarr_format\":3,\"node_type\":\"x\"}", "z",
+         TG_CORRUPT},
+        {"group of format 2", "z/zarr.json", "{\"zarr_format\":2,\"node_type\":\"group\"}", "z",
+         TG_CORRUPT},
         {"V3-9 group with unknown", "z/zarr.json",
-         "{\"zarr_format\":3,\"node_type\":\"group\",\"x\":1}",                                     "z",      TG_UNSUPPORTED},
+         "{\"zarr_format\":3,\"node_type\":\"group\",\"x\":1}", "z", TG_UNSUPPORTED},
         {"group attributes a list", "z/zarr.json",
-         "{\"zarr_format\":3,\"node_type\":\"group\",\"attributes\":[]}",                           "z",      TG_CORRUPT    },
-        {"V3-6 consolidated null",  "z/zarr.json",
-         "{\"zarr_format\":3,\"node_type\":\"group\",\"consolidated_metadata\":null}",              "z",
-         TG_OK                                                                                                              },
-        {".zgroup 3",               "z/.zgroup",     "{\"zarr_format\":3}",                         "z",      TG_CORRUPT    },
-        {".zgroup with more",       "z/.zgroup",     "{\"zarr_format\":2,\"x\":1}",                 "z",      TG_OK         },
-        {"W19 dots",                "x",             "1",                                           "a/../b", TG_INVALID    },
+         "{\"zarr_format\":3,\"node_type\":\"group\",\"attributes\":[]}", "z", TG_CORRUPT},
+        {"V3-6 consolidated null", "z/zarr.json",
+         "{\"zarr_format\":3,\"node_type\":\"group\",\"consolidated_metadata\":null}", "z",
+         TG_OK},
+        {".zgroup 3", "z/.zgroup", "{\"zarr_format\":3}", "z", TG_CORRUPT},
+        {".zgroup with more", "z/.zgroup", "{\"zarr_format\":2,\"x\":1}", "z", TG_OK},
+        {"W19 dots", "x", "1", "a/../b", TG_INVALID},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         TG_AUTO_PTR(tg_store) s = NULL;
@@ -150,8 +150,8 @@ static const struct {
      "understand\":"
      "false,\"kind\":\"inline\",\"metadata\":{\"g/"
      "x\":{},\"a\":{},\"stale\":{},\"g\":{},\"A\":{}}"
-     "}}"                                                                     },
-    {"M19 .zmetadata without .zattrs",   ".zmetadata",
+     "}}"},
+    {"M19 .zmetadata without .zattrs", ".zmetadata",
      "{\"zarr_consolidated_format\":1,\"metadata\":{\"g/x/.zarray\":{},\"a/.zarray\":{},"
      "\"g/.zgroup\":{},\".zgroup\":{},\"A/.zarray\":{},\"stale/.zarray\":{}}}"},
 };
@@ -319,17 +319,17 @@ static void every_store_call_may_fail(void)
 }
 
 static const struct test tests[] = {
-    {"k5_format_3_wins",                      k5_format_3_wins                     },
-    {"what_is_no_node",                       what_is_no_node                      },
-    {"children_are_nodes_only",               children_are_nodes_only              },
-    {"v2_11_children_without_a_list",         v2_11_children_without_a_list        },
+    {"k5_format_3_wins", k5_format_3_wins},
+    {"what_is_no_node", what_is_no_node},
+    {"children_are_nodes_only", children_are_nodes_only},
+    {"v2_11_children_without_a_list", v2_11_children_without_a_list},
     {"m20_a_write_takes_stale_metadata_away", m20_a_write_takes_stale_metadata_away},
-    {"v2_9_ancestors_are_made",               v2_9_ancestors_are_made              },
-    {"groups_that_are_refused",               groups_that_are_refused              },
-    {"attributes_of_format_3",                attributes_of_format_3               },
-    {"attributes_of_format_2",                attributes_of_format_2               },
-    {"every_allocation_may_fail",             every_allocation_may_fail            },
-    {"every_store_call_may_fail",             every_store_call_may_fail            },
+    {"v2_9_ancestors_are_made", v2_9_ancestors_are_made},
+    {"groups_that_are_refused", groups_that_are_refused},
+    {"attributes_of_format_3", attributes_of_format_3},
+    {"attributes_of_format_2", attributes_of_format_2},
+    {"every_allocation_may_fail", every_allocation_may_fail},
+    {"every_store_call_may_fail", every_store_call_may_fail},
 };
 
 TEST_MAIN(tests)

@@ -7,16 +7,16 @@ static void p1_normalise(void)
     static const struct {
         const char *name, *path, *want; /* NULL: TG_INVALID */
     } rows[] = {
-        {"root",                 "",          ""     },
-        {"slashes",              "//a///b//", "a/b"  },
-        {"backslash",            "a\\b",      "a/b"  },
-        {"W19 dot dot",          "a/../b",    NULL   },
-        {"W19 leading dot dot",  "../x",      NULL   },
-        {"W19 by backslash",     "..\\x",     NULL   },
-        {"dot",                  "./a",       NULL   },
-        {"absolute is below",    "/etc/x",    "etc/x"},
-        {"control",              "a\nb",      NULL   },
-        {"three dots pass here", "...",       "..."  },
+        {"root", "", ""},
+        {"slashes", "//a///b//", "a/b"},
+        {"backslash", "a\\b", "a/b"},
+        {"W19 dot dot", "a/../b", NULL},
+        {"W19 leading dot dot", "../x", NULL},
+        {"W19 by backslash", "..\\x", NULL},
+        {"dot", "./a", NULL},
+        {"absolute is below", "/etc/x", "etc/x"},
+        {"control", "a\nb", NULL},
+        {"three dots pass here", "...", "..."},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char dst[64];
@@ -43,14 +43,10 @@ static void join(void)
     static const struct {
         const char *name, *path, *child, *want;
     } rows[] = {
-        {"root",           "",     "zarr.json", "zarr.json"},
-        {"below",          "a/b",  "c/0/1",     "a/b/c/0/1"},
-        {"W19 child",      "a",    "../x",      NULL       },
-        {"W19 deep",       "a",    "b/../../x", NULL       },
-        {"absolute child", "a",    "/x",        NULL       },
-        {"empty child",    "a",    "",          NULL       },
-        {"trailing slash", "a",    "b/",        NULL       },
-        {"bad path",       "a//b", "c",         NULL       },
+        {"root", "", "zarr.json", "zarr.json"}, {"below", "a/b", "c/0/1", "a/b/c/0/1"},
+        {"W19 child", "a", "../x", NULL},       {"W19 deep", "a", "b/../../x", NULL},
+        {"absolute child", "a", "/x", NULL},    {"empty child", "a", "", NULL},
+        {"trailing slash", "a", "b/", NULL},    {"bad path", "a//b", "c", NULL},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char dst[64] = "";
@@ -68,23 +64,11 @@ static void p2_names_of_nodes(void)
         const char *name;
         bool ok;
     } rows[] = {
-        {"a",         true },
-        {"0",         true },
-        {".hidden",   true },
-        {"a..b",      true },
-        {"\xc3\xa9",  true },
-        {"",          false},
-        {".",         false},
-        {"..",        false},
-        {"...",       false},
-        {"__x",       false},
-        {"_x",        true },
-        {"zarr.json", false},
-        {".zarray",   false},
-        {".zgroup",   false},
-        {".zattrs",   false},
-        {"a/b",       false},
-        {"a\\b",      false},
+        {"a", true},        {"0", true},        {".hidden", true},  {"a..b", true},
+        {"\xc3\xa9", true}, {"", false},        {".", false},       {"..", false},
+        {"...", false},     {"__x", false},     {"_x", true},       {"zarr.json", false},
+        {".zarray", false}, {".zgroup", false}, {".zattrs", false}, {"a/b", false},
+        {"a\\b", false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         test_row = rows[i].name;
@@ -98,10 +82,10 @@ static void p2_names_of_nodes(void)
 }
 
 static const struct test tests[] = {
-    {"p1_normalise",            p1_normalise           },
+    {"p1_normalise", p1_normalise},
     {"a_path_that_is_too_long", a_path_that_is_too_long},
-    {"join",                    join                   },
-    {"p2_names_of_nodes",       p2_names_of_nodes      },
+    {"join", join},
+    {"p2_names_of_nodes", p2_names_of_nodes},
 };
 
 TEST_MAIN(tests)

@@ -12,10 +12,9 @@ static tg_status open_shard(tg_array_meta **m, const char *location, const char 
                    "\"codecs\":[" BYTES_LE "],\"index_codecs\":%s,\"index_location\":\"%s\"}}]",
                    index, location);
     const struct member changes[] = {
-        {"codecs",     codecs                                                          },
+        {"codecs", codecs},
         {"chunk_grid", "{\"name\":\"regular\",\"configuration\":{\"chunk_shape\":[6]}}"},
-        {NULL,         NULL                                                            }
-    };
+        {NULL, NULL}};
     return docs_parse_v3(m, changes, NULL);
 }
 
@@ -38,21 +37,29 @@ struct vector {
 
 static const struct vector vectors[] = {
     {"end_crc",
-     "end",   INDEX_CRC,
+     "end",
+     INDEX_CRC,
      "010002000500060000000000000000000400000000000000ffffffffffffffffffffffffffffffff04000000"
-     "0000000004000000000000009390c7f3",                           {{0, 4}, {NONE, NONE}, {4, 4}}  },
+     "0000000004000000000000009390c7f3",
+     {{0, 4}, {NONE, NONE}, {4, 4}}},
     {"S2 start_crc",
-     "start", INDEX_CRC,
+     "start",
+     INDEX_CRC,
      "34000000000000000400000000000000ffffffffffffffffffffffffffffffff380000000000000004000000"
-     "00000000ac8382ba0100020005000600",                           {{52, 4}, {NONE, NONE}, {56, 4}}},
+     "00000000ac8382ba0100020005000600",
+     {{52, 4}, {NONE, NONE}, {56, 4}}},
     {"S1 end_nocrc",
-     "end",   "[" BYTES_LE "]",
+     "end",
+     "[" BYTES_LE "]",
      "010002000500060000000000000000000400000000000000ffffffffffffffffffffffffffffffff04000000"
-     "000000000400000000000000",                                   {{0, 4}, {NONE, NONE}, {4, 4}}  },
+     "000000000400000000000000",
+     {{0, 4}, {NONE, NONE}, {4, 4}}},
     {"S14 start_rev_gap",
-     "start", INDEX_CRC,
+     "start",
+     INDEX_CRC,
      "3e00000000000000040000000000000045000000000000000400000000000000370000000000000004000000"
-     "000000000a486f0ceeeeee05000600eeeeee01000200eeeeee03000400", {{62, 4}, {69, 4}, {55, 4}}     },
+     "000000000a486f0ceeeeee05000600eeeeee01000200eeeeee03000400",
+     {{62, 4}, {69, 4}, {55, 4}}},
 };
 
 static void vectors_of_others_decode(void)
@@ -77,11 +84,7 @@ static void vectors_of_others_decode(void)
 
 static void big_endian_index(void)
 {
-    const tg_shard_entry entries[3] = {
-        {0x0102, 3   },
-        {NONE,   NONE},
-        {7,      8   }
-    };
+    const tg_shard_entry entries[3] = {{0x0102, 3}, {NONE, NONE}, {7, 8}};
     TG_AUTO_PTR(tg_array_meta) m = NULL;
     tg_shard_entry got[3];
     uint8_t index[48];
@@ -105,30 +108,29 @@ struct damage {
 
 /* The index has 48 bytes; with 100 in all, chunks lie in 0..52 or 48..100. */
 static const struct damage damages[] = {
-    {"fits to the byte",                   "end",   {4, 48},             100, TG_OK,      NULL         },
-    {"S13 over the index at the end",      "end",   {5, 48},             100, TG_CORRUPT, "0..52"      },
-    {"S13 over the index at the start",    "start", {47, 4},             100, TG_CORRUPT, "48..100"    },
-    {"fits behind the index",              "start", {48, 52},            100, TG_OK,      NULL         },
-    {"S13 beyond the shard",               "start", {48, 53},            100, TG_CORRUPT, "48..100"    },
-    {"S13 size overflow",                  "end",   {UINT64_MAX - 3, 8}, 100, TG_CORRUPT, "0..52"      },
+    {"fits to the byte", "end", {4, 48}, 100, TG_OK, NULL},
+    {"S13 over the index at the end", "end", {5, 48}, 100, TG_CORRUPT, "0..52"},
+    {"S13 over the index at the start", "start", {47, 4}, 100, TG_CORRUPT, "48..100"},
+    {"fits behind the index", "start", {48, 52}, 100, TG_OK, NULL},
+    {"S13 beyond the shard", "start", {48, 53}, 100, TG_CORRUPT, "48..100"},
+    {"S13 size overflow", "end", {UINT64_MAX - 3, 8}, 100, TG_CORRUPT, "0..52"},
     {"S13 size overflow, offset in range",
-     "end",                                         {8, UINT64_MAX - 3},
-     100,                                                                     TG_CORRUPT,
-     "0..52"                                                                                           },
-    {"SH4 half empty, offset",             "end",   {NONE, 4},           100, TG_CORRUPT, "half empty" },
-    {"SH4 half empty, length",             "end",   {0, NONE},           100, TG_CORRUPT, "half empty" },
-    {"SH4 no bytes",                       "end",   {4, 0},              100, TG_CORRUPT, "no bytes"   },
-    {"SH8 shard shorter than its index",   "end",   {NONE, NONE},        40,  TG_CORRUPT, "index alone"},
+     "end",
+     {8, UINT64_MAX - 3},
+     100,
+     TG_CORRUPT,
+     "0..52"},
+    {"SH4 half empty, offset", "end", {NONE, 4}, 100, TG_CORRUPT, "half empty"},
+    {"SH4 half empty, length", "end", {0, NONE}, 100, TG_CORRUPT, "half empty"},
+    {"SH4 no bytes", "end", {4, 0}, 100, TG_CORRUPT, "no bytes"},
+    {"SH8 shard shorter than its index", "end", {NONE, NONE}, 40, TG_CORRUPT, "index alone"},
 };
 
 static void sh7_entries_are_checked(void)
 {
     for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++) {
         const struct damage *d = &damages[i];
-        tg_shard_entry entries[3] = {
-            {NONE, NONE},
-            d->bad, {NONE, NONE}
-        };
+        tg_shard_entry entries[3] = {{NONE, NONE}, d->bad, {NONE, NONE}};
         TG_AUTO_PTR(tg_array_meta) m = NULL;
         tg_shard_entry got[3];
         uint8_t index[48];
@@ -148,11 +150,7 @@ static void sh7_entries_are_checked(void)
 
 static void sh7_every_flipped_bit_is_seen(void)
 {
-    const tg_shard_entry entries[3] = {
-        {0,    4   },
-        {NONE, NONE},
-        {4,    4   }
-    };
+    const tg_shard_entry entries[3] = {{0, 4}, {NONE, NONE}, {4, 4}};
     TG_AUTO_PTR(tg_array_meta) m = NULL;
     tg_shard_entry got[3];
     uint8_t index[52];
@@ -172,11 +170,7 @@ static void sh7_every_flipped_bit_is_seen(void)
 
 static void encode_refuses_half_an_entry(void)
 {
-    const tg_shard_entry entries[3] = {
-        {0,    4   },
-        {NONE, 4   },
-        {NONE, NONE}
-    };
+    const tg_shard_entry entries[3] = {{0, 4}, {NONE, 4}, {NONE, NONE}};
     TG_AUTO_PTR(tg_array_meta) m = NULL;
     uint8_t index[52];
 
@@ -189,14 +183,13 @@ static void encode_refuses_half_an_entry(void)
 static void s11_transpose_before_sharding(void)
 {
     const struct member changes[] = {
-        {"shape",      "[4,6]"                                                           },
+        {"shape", "[4,6]"},
         {"chunk_grid", "{\"name\":\"regular\",\"configuration\":{\"chunk_shape\":[4,6]}}"},
         {"codecs",
          "[{\"name\":\"transpose\",\"configuration\":{\"order\":[1,0]}},{\"name\":"
          "\"sharding_indexed\",\"configuration\":{\"chunk_shape\":[2,2],\"codecs\":[" BYTES_LE
-         "],\"index_codecs\":[" BYTES_LE "]}}]"                                          },
-        {NULL,         NULL                                                              }
-    };
+         "],\"index_codecs\":[" BYTES_LE "]}}]"},
+        {NULL, NULL}};
     TG_AUTO_PTR(tg_array_meta) m = NULL;
     tg_shard_entry entries[6], got[6];
     uint8_t index[96];
@@ -215,11 +208,11 @@ static void s11_transpose_before_sharding(void)
 }
 
 static const struct test tests[] = {
-    {"vectors_of_others_decode",      vectors_of_others_decode     },
-    {"big_endian_index",              big_endian_index             },
-    {"sh7_entries_are_checked",       sh7_entries_are_checked      },
+    {"vectors_of_others_decode", vectors_of_others_decode},
+    {"big_endian_index", big_endian_index},
+    {"sh7_entries_are_checked", sh7_entries_are_checked},
     {"sh7_every_flipped_bit_is_seen", sh7_every_flipped_bit_is_seen},
-    {"encode_refuses_half_an_entry",  encode_refuses_half_an_entry },
+    {"encode_refuses_half_an_entry", encode_refuses_half_an_entry},
     {"s11_transpose_before_sharding", s11_transpose_before_sharding},
 };
 

@@ -25,31 +25,45 @@ static const struct {
     int16_t want[6];
 } vectors[] = {
     {"end_crc",
-     "[6]", "end",
-     INDEX_CRC,        "010002000500060000000000000000000400000000000000ffffffffffffffffffffffffffffffff04000000"
-     "0000000004000000000000009390c7f3",                           6,
+     "[6]",
+     "end",
+     INDEX_CRC,
+     "010002000500060000000000000000000400000000000000ffffffffffffffffffffffffffffffff04000000"
+     "0000000004000000000000009390c7f3",
+     6,
      {1, 2, -1, -1, 5, 6}},
     {"S2 start_crc",
-     "[6]", "start",
-     INDEX_CRC,        "34000000000000000400000000000000ffffffffffffffffffffffffffffffff380000000000000004000000"
-     "00000000ac8382ba0100020005000600",                           6,
+     "[6]",
+     "start",
+     INDEX_CRC,
+     "34000000000000000400000000000000ffffffffffffffffffffffffffffffff380000000000000004000000"
+     "00000000ac8382ba0100020005000600",
+     6,
      {1, 2, -1, -1, 5, 6}},
     {"S1 end_nocrc",
-     "[6]", "end",
+     "[6]",
+     "end",
      "[" BYTES_LE "]",
      "010002000500060000000000000000000400000000000000ffffffffffffffffffffffffffffffff04000000"
-     "000000000400000000000000",                                                  6,
+     "000000000400000000000000",
+     6,
      {1, 2, -1, -1, 5, 6}},
     {"S14 start_rev_gap",
-     "[6]", "start",
-     INDEX_CRC,        "3e00000000000000040000000000000045000000000000000400000000000000370000000000000004000000"
-     "000000000a486f0ceeeeee05000600eeeeee01000200eeeeee03000400", 6,
-     {1, 2, 3, 4, 5, 6}  },
+     "[6]",
+     "start",
+     INDEX_CRC,
+     "3e00000000000000040000000000000045000000000000000400000000000000370000000000000004000000"
+     "000000000a486f0ceeeeee05000600eeeeee01000200eeeeee03000400",
+     6,
+     {1, 2, 3, 4, 5, 6}},
     {"S7 overhang",
-     "[5]", "end",
-     INDEX_CRC,        "01000200030004000500ffff0000000000000000040000000000000004000000000000000400000000000000"
-     "08000000000000000400000000000000bafc3ced",                   5,
-     {1, 2, 3, 4, 5}     },
+     "[5]",
+     "end",
+     INDEX_CRC,
+     "01000200030004000500ffff0000000000000000040000000000000004000000000000000400000000000000"
+     "08000000000000000400000000000000bafc3ced",
+     5,
+     {1, 2, 3, 4, 5}},
 };
 
 static tg_status put_vector(tg_store *s, size_t i, tg_array **a)
@@ -61,11 +75,10 @@ static tg_status put_vector(tg_store *s, size_t i, tg_array **a)
                    "\"codecs\":[" BYTES_LE "],\"index_codecs\":%s,\"index_location\":\"%s\"}}]",
                    vectors[i].index, vectors[i].location);
     const struct member changes[] = {
-        {"codecs",     codecs                                                          },
-        {"shape",      vectors[i].shape                                                },
+        {"codecs", codecs},
+        {"shape", vectors[i].shape},
         {"chunk_grid", "{\"name\":\"regular\",\"configuration\":{\"chunk_shape\":[6]}}"},
-        {NULL,         NULL                                                            }
-    };
+        {NULL, NULL}};
     TG_AUTO(tg_str) doc = docs_make_v3(changes);
     TG_TRY(tg_store_put(s, "x/zarr.json", doc, strlen(doc), NULL, NULL));
     TG_TRY(tg_store_put(s, "x/c/0", bytes, from_hex(vectors[i].hex, bytes), NULL, NULL));
@@ -137,16 +150,14 @@ static void large_shards_on_every_store(void)
             TG_AUTO_PTR(tg_store) s = NULL;
             TG_AUTO_PTR(tg_array) a = NULL;
             char path[16];
-            const tg_array_options o = {
-                .size = sizeof o,
-                .dtype = {TG_DT_UINT, 4},
-                .ndim = 1,
-                .shape = &shape,
-                .chunk = &chunk,
-                .shard = &shard,
-                .index_at_start = layout % 2 == 1,
-                .codec = layout < 2 ? "none" : "zstd:1"
-            };
+            const tg_array_options o = {.size = sizeof o,
+                                        .dtype = {TG_DT_UINT, 4},
+                                        .ndim = 1,
+                                        .shape = &shape,
+                                        .chunk = &chunk,
+                                        .shard = &shard,
+                                        .index_at_start = layout % 2 == 1,
+                                        .codec = layout < 2 ? "none" : "zstd:1"};
             test_row = names[kind];
             (void)snprintf(path, sizeof path, "a%d", layout);
             REQUIRE_OK(open_store(kind, &s));
@@ -178,15 +189,13 @@ static void a_fault_leaves_the_old_shard(void)
     REQUIRE(was != NULL && got != NULL);
     fill_random(was, ITEMS);
     for (int start = 0; start < 2; start++) {
-        const tg_array_options o = {
-            .size = sizeof o,
-            .dtype = {TG_DT_UINT, 4},
-            .ndim = 1,
-            .shape = &shape,
-            .chunk = &chunk,
-            .shard = &shape,
-            .index_at_start = start == 1
-        };
+        const tg_array_options o = {.size = sizeof o,
+                                    .dtype = {TG_DT_UINT, 4},
+                                    .ndim = 1,
+                                    .shape = &shape,
+                                    .chunk = &chunk,
+                                    .shard = &shape,
+                                    .index_at_start = start == 1};
         TG_AUTO_PTR(tg_store) inner = NULL;
         TG_AUTO_PTR(tg_store) s = NULL;
         TG_AUTO_PTR(tg_array) a = NULL;
@@ -220,14 +229,12 @@ static void s8_a_smaller_shard_has_no_stale_tail(void)
     TG_AUTO_PTR(tg_store) s = NULL;
     TG_AUTO_PTR(tg_array) a = NULL;
     const uint64_t shape = 8, chunk = 2, zero = 0, six = 6;
-    const tg_array_options o = {
-        .size = sizeof o,
-        .dtype = {TG_DT_UINT, 2},
-        .ndim = 1,
-        .shape = &shape,
-        .chunk = &chunk,
-        .shard = &shape
-    };
+    const tg_array_options o = {.size = sizeof o,
+                                .dtype = {TG_DT_UINT, 2},
+                                .ndim = 1,
+                                .shape = &shape,
+                                .chunk = &chunk,
+                                .shard = &shape};
     uint16_t items[8] = {1, 2, 3, 4, 5, 6, 7, 8}, zeros[6] = {0}, got[8];
     uint64_t before = 0, after = 0;
 
@@ -251,12 +258,11 @@ static void untouched_chunks_are_spliced_not_recoded(void)
     TG_AUTO(tg_buf) shard = {0};
     const uint64_t shape = 6, zero = 0, one = 1, two = 2;
     const struct member changes[] = {
-        {"codecs",                                                          "[" SHARDING("[2]","end", INDEX_CRC) "]"},
-        {"chunk_grid",                                                   "{\"name\":\"regular\",\"configuration\":{\"chunk_shape\":[6]}}"},
-        {"data_type","\"bool\""},
-        {"fill_value",                                                                                                         "false"                                                                                                    },
-        {NULL,NULL}
-    };
+        {"codecs", "[" SHARDING("[2]", "end", INDEX_CRC) "]"},
+        {"chunk_grid", "{\"name\":\"regular\",\"configuration\":{\"chunk_shape\":[6]}}"},
+        {"data_type", "\"bool\""},
+        {"fill_value", "false"},
+        {NULL, NULL}};
     TG_AUTO(tg_str) doc = docs_make_v3(changes);
     uint8_t items[6] = {1, 0, 1, 1, 0, 1};
 
@@ -274,10 +280,10 @@ static void untouched_chunks_are_spliced_not_recoded(void)
 }
 
 static const struct test tests[] = {
-    {"a2_shards_of_others_read_and_change",      a2_shards_of_others_read_and_change     },
-    {"large_shards_on_every_store",              large_shards_on_every_store             },
-    {"a_fault_leaves_the_old_shard",             a_fault_leaves_the_old_shard            },
-    {"s8_a_smaller_shard_has_no_stale_tail",     s8_a_smaller_shard_has_no_stale_tail    },
+    {"a2_shards_of_others_read_and_change", a2_shards_of_others_read_and_change},
+    {"large_shards_on_every_store", large_shards_on_every_store},
+    {"a_fault_leaves_the_old_shard", a_fault_leaves_the_old_shard},
+    {"s8_a_smaller_shard_has_no_stale_tail", s8_a_smaller_shard_has_no_stale_tail},
     {"untouched_chunks_are_spliced_not_recoded", untouched_chunks_are_spliced_not_recoded},
 };
 

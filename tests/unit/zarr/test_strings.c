@@ -28,30 +28,28 @@ static const struct {
     bool start;
     const char *codec, *fill;
 } layouts[] = {
-    {"v3",                3, 5,   0, false, "none",   ""    },
-    {"v3 zstd",           3, 5,   0, false, "zstd:1", "none"},
-    {"v3 shard",          3, 3,   9, false, "none",   ""    },
-    {"v3 shard at start", 3, 3,   9, true,  "gzip:1", "fill"},
-    {"v3 one chunk",      3, 100, 0, false, "none",   ""    },
-    {"v2",                2, 5,   0, false, "none",   ""    },
-    {"v2 zstd",           2, 5,   0, false, "zstd:1", "x"   },
+    {"v3", 3, 5, 0, false, "none", ""},
+    {"v3 zstd", 3, 5, 0, false, "zstd:1", "none"},
+    {"v3 shard", 3, 3, 9, false, "none", ""},
+    {"v3 shard at start", 3, 3, 9, true, "gzip:1", "fill"},
+    {"v3 one chunk", 3, 100, 0, false, "none", ""},
+    {"v2", 2, 5, 0, false, "none", ""},
+    {"v2 zstd", 2, 5, 0, false, "zstd:1", "x"},
 };
 
 static tg_status create(tg_store *s, size_t i, tg_array **a)
 {
     const uint64_t shape = N;
-    const tg_array_options o = {
-        .size = sizeof o,
-        .format = layouts[i].format,
-        .dtype = {TG_DT_STRING, 0},
-        .ndim = 1,
-        .shape = &shape,
-        .chunk = &layouts[i].chunk,
-        .shard = layouts[i].shard == 0 ? NULL : &layouts[i].shard,
-        .index_at_start = layouts[i].start,
-        .codec = layouts[i].codec,
-        .fill = layouts[i].fill
-    };
+    const tg_array_options o = {.size = sizeof o,
+                                .format = layouts[i].format,
+                                .dtype = {TG_DT_STRING, 0},
+                                .ndim = 1,
+                                .shape = &shape,
+                                .chunk = &layouts[i].chunk,
+                                .shard = layouts[i].shard == 0 ? NULL : &layouts[i].shard,
+                                .index_at_start = layouts[i].start,
+                                .codec = layouts[i].codec,
+                                .fill = layouts[i].fill};
     return tg_array_create(s, "s", &o, a, NULL, NULL);
 }
 
@@ -179,9 +177,9 @@ static void every_allocation_may_fail(void)
 }
 
 static const struct test tests[] = {
-    {"write_read_and_change",     write_read_and_change    },
-    {"all_fill_is_not_stored",    all_fill_is_not_stored   },
-    {"limits_and_wrong_use",      limits_and_wrong_use     },
+    {"write_read_and_change", write_read_and_change},
+    {"all_fill_is_not_stored", all_fill_is_not_stored},
+    {"limits_and_wrong_use", limits_and_wrong_use},
     {"every_allocation_may_fail", every_allocation_may_fail},
 };
 

@@ -45,15 +45,13 @@ static void reads_and_writes_beside_each_other(void)
     for (int sharded = 0; sharded < 2; sharded++) {
         const uint64_t shape[2] = {ROWS, COLUMNS}, chunk[2] = {4, 16}, shard[2] = {8, 32};
         const uint64_t zero[2] = {0, 0};
-        const tg_array_options o = {
-            .size = sizeof o,
-            .dtype = {TG_DT_UINT, 2},
-            .ndim = 2,
-            .shape = shape,
-            .chunk = chunk,
-            .shard = sharded ? shard : NULL,
-            .codec = "zstd:1"
-        };
+        const tg_array_options o = {.size = sizeof o,
+                                    .dtype = {TG_DT_UINT, 2},
+                                    .ndim = 2,
+                                    .shape = shape,
+                                    .chunk = chunk,
+                                    .shard = sharded ? shard : NULL,
+                                    .codec = "zstd:1"};
         TG_AUTO_PTR(tg_store) s = NULL;
         TG_AUTO_PTR(tg_array) a = NULL;
         static uint16_t all[ROWS * COLUMNS];
