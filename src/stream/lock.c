@@ -169,8 +169,15 @@ static tg_status write_lock(const tg_side *side, int fd, const owner *self, tg_e
     int n = snprintf(line, sizeof line, "%" PRIu64 " %s %" PRIu64 " %s\n", self->pid,
                      self->boot, self->start, self->host);
 
-    if (tg_sys_write(fd, line, (size_t)n) != n)
-        return path_failure(side, "write", LOCK_NAME, err);
+    for (const char *at = line; n > 0;) {
+        ssize_t done = tg_sys_write(fd, at, (size_t)n);
+        if (done <= 0) {
+            errno = done == 0 ? ENOSPC : errno; /* took nothing and said nothing: full */
+            return path_failure(side, "write", LOCK_NAME, err);
+        }
+        at += done;
+        n -= (int)done;
+    }
     return TG_OK;
 }
 

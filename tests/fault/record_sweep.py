@@ -20,6 +20,8 @@ SMALL = "--memory 12MiB --from test:24x10:u16"
 # frames wait in the tail file.
 PACED = SMALL + "@240 --frames 36 --commit-interval 15ms"
 FAST = SMALL + " --frames 12 --commit-interval 5ms"
+# Left out of the errno sweep unless named by --only: docs/testing.md, open faults.
+OPEN_FAULTS = {"errno": ["zip", "zip, tail", "zip, zstd"]}
 LAYOUTS = {
     "chunk files": "--shard none --chunk-frames 1",
     "chunk files, tail": "--shard none --chunk-frames 7",
@@ -329,9 +331,13 @@ class Sweep(Tools):
             self.ended_well(run)
             return run.total
 
+    def layouts(self):
+        a = self.args
+        return [a.only] if a.only else [x for x in LAYOUTS if x not in OPEN_FAULTS.get(a.mode, [])]
+
     def jobs(self):
         a = self.args
-        layouts = [a.only] if a.only else list(LAYOUTS)
+        layouts = self.layouts()
         points = a.soak if a.soak and os.environ.get("TG_SOAK") == "1" else a.points
         rng = random.Random(a.seed)
         self.total_of_record = {x: self.count_calls(x, False) for x in layouts}
@@ -357,7 +363,7 @@ class Sweep(Tools):
         required = {"kill": KINDS_KILLED, "errno": KINDS_FAILED, "short": "pwrite",
                     "recover-kill": "open,pwrite,fsync,rename"}[self.args.mode]
         unseen = [k for k in required.split(",") if k not in self.struck]
-        unseen += [x for x in ([self.args.only] if self.args.only else LAYOUTS)
+        unseen += [x for x in self.layouts()
                    if x not in self.by_layout]
         print(f"record {self.args.mode}: seed {self.args.seed}, {runs} runs, "
               f"{sum(self.struck.values())} struck, {len(self.failures)} failed, "
