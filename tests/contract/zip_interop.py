@@ -118,7 +118,7 @@ def refused(folder):
     path = os.path.join(folder, "bad.zip")
     for name in ("../out", "/etc/x", "a\\b", "a/../b", "C:/x"):
         with zipfile.ZipFile(path, "w") as z:
-            info = zipfile.ZipInfo("placeholder")
+            info = zipfile.ZipInfo("plain")
             info.filename = name
             z.writestr(info, b"x")
         done = subprocess.run([TOOL, "read", path], capture_output=True, text=True)
