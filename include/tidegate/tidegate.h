@@ -11,6 +11,7 @@
 #include "tidegate/memory.h"
 #include "tidegate/ome.h"
 #include "tidegate/progress.h"
+#include "tidegate/plugin.h"
 #include "tidegate/runtime.h"
 #include "tidegate/source.h"
 #include "tidegate/store.h"

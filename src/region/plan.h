@@ -36,14 +36,14 @@ bool tg_policy_ordered(tg_policy p, tg_dtype out_dtype);
 typedef struct tg_plan tg_plan;
 
 typedef struct tg_plan_region {
-    tg_box read;    /* in IN, halo included, clipped */
-    tg_box region;  /* in IN */
-    tg_box write;   /* in OUT; empty: never called */
+    tg_box read;   /* in IN, halo included, clipped */
+    tg_box region; /* in IN */
+    tg_box write;  /* in OUT; empty: never called */
     uint64_t label;
     const char *name;
-    uint32_t part;  /* that calls it */
-    /* Rectangles of `write` that it wins (last, first), in OUT; 0 pieces: all of write. A region
-     * that wins nothing is called all the same. */
+    uint32_t part; /* that calls it */
+    /* Rectangles of `write` that it wins (last, first), in OUT; 0 pieces: all of write. A
+     * region that wins nothing is called all the same. */
     const tg_box *pieces;
     uint32_t n_pieces;
     bool wins_nothing;

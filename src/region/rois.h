@@ -41,11 +41,13 @@ typedef struct tg_roi_rounding { /* what the rule did */
     uint64_t first_not_snapped;  /* position, UINT64_MAX: none */
 } tg_roi_rounding;
 
-/* Boxes of n regions of an array: `bounds` gets, per region, ndim starts and then ndim exclusive
- * ends. axes and scale (pixel size in the list's unit) are the array's, ndim each. TG_INVALID: an
- * axis of the list that the array lacks, an edge that is no number, negative under fractal1. */
+/* Boxes of n regions of an array: `bounds` gets, per region, ndim starts and then ndim
+ * exclusive ends. axes and scale (pixel size in the list's unit) are the array's, ndim each.
+ * TG_INVALID: an axis of the list that the array lacks, an edge that is no number, negative
+ * under fractal1. */
 TG_MUST_USE tg_status tg_rois_boxes(const tg_roi_list *l, const tg_shape *array,
-                                    const char *const *axes, const double *scale, tg_px_rule rule,
-                                    uint64_t *bounds, tg_roi_rounding *rounding, tg_error *err);
+                                    const char *const *axes, const double *scale,
+                                    tg_px_rule rule, uint64_t *bounds,
+                                    tg_roi_rounding *rounding, tg_error *err);
 
 #endif
