@@ -86,6 +86,8 @@ static tg_status new_table(tg_table **out, uint32_t n, tg_error *err)
 
 static tg_status check_columns(const tg_table_options *o, tg_error *err)
 {
+    if (o->dataframe && (o->n_columns == 0 || o->columns[0].dtype.kind != TG_DT_STRING))
+        return tg_fail(err, TG_INVALID, "dataframe: the first column must be its index, text");
     for (uint32_t i = 0; i < o->n_columns; i++) {
         const tg_table_column *c = &o->columns[i];
         if (c->dtype.kind == TG_DT_NONE || c->dtype.kind == TG_DT_RAW)
@@ -100,6 +102,13 @@ static tg_status check_columns(const tg_table_options *o, tg_error *err)
     return TG_OK;
 }
 
+static tg_status dataframe_attributes(tg_json *object, const char *index, tg_error *err)
+{
+    TG_TRY(tg_json_set(object, "encoding-type", tg_json_new_string("dataframe"), err));
+    TG_TRY(tg_json_set(object, "encoding-version", tg_json_new_string("0.2.0"), err));
+    return tg_json_set(object, "_index", tg_json_new_string(index), err);
+}
+
 /* The caller's attributes and the order of the columns, as text. */
 static tg_status group_attributes(const tg_table_options *o, char **out, tg_error *err)
 {
@@ -112,10 +121,21 @@ static tg_status group_attributes(const tg_table_options *o, char **out, tg_erro
     TG_TRY(tg_json_parse(&object, text, strlen(text), (tg_json_options){0}, err));
     if (tg_json_kind_of(object) != TG_JSON_OBJECT)
         return tg_fail(err, TG_INVALID, "attributes: want an object");
-    for (uint32_t i = 0; i < o->n_columns; i++)
+    if (o->dataframe)
+        TG_TRY(dataframe_attributes(object, o->columns[0].name, err));
+    for (uint32_t i = o->dataframe; i < o->n_columns; i++)
         TG_TRY(tg_json_append(order, tg_json_new_string(o->columns[i].name), err));
     TG_TRY(tg_json_set(object, "column-order", tg_steal(order), err));
     return tg_json_write(object, false, (tg_json_options){0}, out, err);
+}
+
+static const char *column_attributes(const tg_table_options *o, const tg_table_column *c)
+{
+    if (!o->dataframe)
+        return NULL;
+    return c->dtype.kind == TG_DT_STRING
+               ? "{\"encoding-type\":\"string-array\",\"encoding-version\":\"0.2.0\"}"
+               : "{\"encoding-type\":\"array\",\"encoding-version\":\"0.2.0\"}";
 }
 
 static tg_status create_column(tg_store *store, const char *path, const tg_table_options *o,
@@ -132,7 +152,8 @@ static tg_status create_column(tg_store *store, const char *path, const tg_table
                                 .shape = &rows,
                                 .chunk = &chunk,
                                 .codec = o->codec,
-                                .no_checksum = o->no_checksum};
+                                .no_checksum = o->no_checksum,
+                                .attributes = column_attributes(o, c)};
     char child[1024];
 
     TG_TRY(tg_path_join(child, sizeof child, path, c->name, err));
@@ -181,16 +202,19 @@ static tg_status open_column(tg_store *store, const char *path, const char *name
 }
 
 static tg_status open_listed(tg_table **out, tg_store *store, const char *path,
-                             const tg_json *order, const tg_cancel *cancel, tg_error *err)
+                             const tg_json *order, const tg_json *index,
+                             const tg_cancel *cancel, tg_error *err)
 {
+    const uint32_t before = tg_json_kind_of(index) == TG_JSON_STRING; /* a dataframe's index */
     TG_AUTO_PTR(tg_table) t = NULL;
     const char *name = NULL;
 
     if (tg_json_size(order) > MOST_COLUMNS)
         return tg_fail(err, TG_CORRUPT, "'column-order' has %zu names", tg_json_size(order));
-    TG_TRY(new_table(&t, (uint32_t)tg_json_size(order), err));
+    TG_TRY(new_table(&t, (uint32_t)tg_json_size(order) + before, err));
     for (uint32_t i = 0; i < t->n; i++) {
-        TG_TRY(tg_json_string(tg_json_at(order, i), &name, NULL, err));
+        const tg_json *v = i < before ? index : tg_json_at(order, i - before);
+        TG_TRY(tg_json_string(v, &name, NULL, err));
         TG_TRY(open_column(store, path, name, &t->columns[i], cancel, err));
     }
     *out = tg_steal(t);
@@ -261,7 +285,8 @@ tg_status tg_table_open(tg_table **out, tg_store *store, const char *path,
                          err));
     const tg_json *order = tg_json_get(attributes, "column-order");
     if (tg_json_kind_of(order) == TG_JSON_ARRAY)
-        TG_TRY(open_listed(&t, store, path, order, cancel, err));
+        TG_TRY(open_listed(&t, store, path, order, tg_json_get(attributes, "_index"), cancel,
+                           err));
     else
         TG_TRY(open_found(&t, store, path, cancel, err));
     for (uint32_t i = 0; i < t->n; i++) {

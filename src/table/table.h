@@ -25,14 +25,18 @@ typedef struct tg_table_options {
     bool no_checksum;       /* as in tg_array_options */
     const char *attributes; /* JSON object, beside "column-order"; NULL: none */
     bool overwrite;         /* replace a node of this path */
+    /* Also a dataframe of AnnData (encoding 0.2.0): its first column, of strings, is the index,
+     * which "column-order" leaves out. */
+    bool dataframe;
 } tg_table_options;
 
 /* A table of no rows; ancestors become groups. */
 TG_MUST_USE tg_status tg_table_create(tg_table **out, tg_store *store, const char *path,
                                       const tg_table_options *options, const tg_cancel *cancel,
                                       tg_error *err);
-/* Columns in the order of the attribute, or, without it, all 1-D arrays of the group by name.
- * TG_INVALID: a column that is no 1-D array; the store must outlive the table. */
+/* Columns in the order of the attribute (of a dataframe the index first), or, without it, all
+ * 1-D arrays of the group by name. TG_INVALID: a column that is no 1-D array; the store must
+ * outlive the table. */
 TG_MUST_USE tg_status tg_table_open(tg_table **out, tg_store *store, const char *path,
                                     const tg_cancel *cancel, tg_error *err);
 void tg_table_free(tg_table *t); /* may be NULL */
