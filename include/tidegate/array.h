@@ -47,6 +47,19 @@ TG_API TG_MUST_USE tg_status tg_attributes_set(tg_store *store, const char *path
                                                const char *attributes, bool merge,
                                                const tg_cancel *cancel, tg_error *err);
 
+/* Change some members and keep all others, in their order: member keys[i] becomes the JSON
+ * value values[i], or is removed where that is NULL (TG_NOT_FOUND, and nothing changes, if
+ * there is none). One read and one atomic write; it does not lock: of two at once one may be
+ * lost. */
+TG_API TG_MUST_USE tg_status tg_attributes_edit(tg_store *store, const char *path, size_t n,
+                                                const char *const *keys,
+                                                const char *const *values,
+                                                const tg_cancel *cancel, tg_error *err);
+
+/* Remove a node and all that lies below it, its documents first; nothing there is fine. */
+TG_API TG_MUST_USE tg_status tg_node_remove(tg_store *store, const char *path,
+                                            const tg_cancel *cancel, tg_error *err);
+
 /* --- Arrays -------------------------------------------------------------- */
 
 typedef struct tg_array tg_array;
@@ -139,6 +152,11 @@ TG_API TG_MUST_USE tg_status tg_array_resize(tg_array *a, const uint64_t *shape,
 /* One item as Zarr fill-value JSON ("3", "-Infinity" with its quotes, [1.0,2.0], true): what
  * `cat` prints. */
 TG_API void tg_item_text(tg_dtype t, const void *item, char *dst, size_t cap);
+/* The reverse: t.size native bytes into item from what people type: fill-value JSON, and NaN,
+ * Infinity, -Infinity and hexadecimal floats also without quotes. TG_INVALID says what was
+ * wanted. Not for strings. */
+TG_API TG_MUST_USE tg_status tg_item_parse(tg_dtype t, const char *text, void *item,
+                                           tg_error *err);
 
 #ifdef __cplusplus
 }

@@ -4,6 +4,9 @@
 #include "tidegate/memory.h"
 #include "tidegate/version.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,6 +35,17 @@ static void set_signals(void)
     act.sa_handler = SIG_IGN;
     (void)sigaction(SIGPIPE, &act, NULL);
     (void)sigaction(SIGXFSZ, &act, NULL);
+}
+
+/* What is given back shall leave the process, for the ceiling counts what is resident: glibc
+ * would keep freed blocks, in a heap for each thread, and the more so the larger they were. */
+static void set_allocator(void)
+{
+#ifdef __GLIBC__
+    (void)mallopt(M_MMAP_THRESHOLD, 256 << 10);
+    (void)mallopt(M_TRIM_THRESHOLD, 512 << 10);
+    (void)mallopt(M_ARENA_MAX, 2);
+#endif
 }
 
 static void print_error(const char *verb, const tg_error *err)
@@ -171,5 +185,6 @@ int main(int argc, char **argv)
         return CLI_FAILED;
     }
     set_signals();
+    set_allocator();
     return run_verb(verb, argc - 2, args + 2); /* `stop` lives as long as signals may come */
 }

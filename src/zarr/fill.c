@@ -499,3 +499,29 @@ tg_status tg_fill_json(tg_dtype t, int format, const void *item, tg_json **out, 
     tg_item_text(t, item, text, sizeof text);
     return tg_json_parse(out, text, strlen(text), (tg_json_options){0}, err);
 }
+
+/* A word that is no JSON is what a fill value has in quotes: NaN, 0x7fc00000. */
+static tg_status parse_typed(const char *text, tg_json **out, tg_error *err)
+{
+    if (tg_json_parse(out, text, strlen(text), (tg_json_options){0}, NULL) == TG_OK)
+        return TG_OK;
+    *out = tg_json_new_string(text);
+    return *out == NULL ? tg_fail(err, TG_NO_MEMORY, "fill value") : TG_OK;
+}
+
+tg_status tg_item_parse(tg_dtype t, const char *text, void *item, tg_error *err)
+{
+    TG_AUTO_PTR(tg_json) v = NULL;
+
+    if (t.kind == TG_DT_STRING || t.kind == TG_DT_NONE)
+        return tg_fail(err, TG_INVALID, "a string is no item of a buffer");
+    if (!tg_utf8_valid(text, strlen(text)))
+        return tg_fail(err, TG_INVALID, "the value is not valid UTF-8");
+    TG_TRY(parse_typed(text, &v, err));
+    tg_status st = tg_fill_parse(v, t, 3, item, err);
+    if (st != TG_CORRUPT)
+        return st;
+    if (err != NULL) /* not from a file: from the caller */
+        err->code = TG_INVALID;
+    return TG_INVALID;
+}

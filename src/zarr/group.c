@@ -1,5 +1,6 @@
 /* Making and changing groups and attributes: one document at a time, each put
  * whole, so that a reader sees the old node or the new one. */
+#include "base/text.h"
 #include "zarr/meta.h"
 #include "zarr/node.h"
 
@@ -103,26 +104,50 @@ static tg_status merge_into(tg_json *object, const tg_json *given, tg_error *err
     return TG_OK;
 }
 
-/* The attributes that shall be: given alone, or over those of `old` (NULL: none). */
-static tg_status new_attributes(const tg_json *old, const tg_json *given, bool merge,
-                                tg_json **out, tg_error *err)
+/* What shall become of the attributes of a node. */
+typedef struct change {
+    const tg_json *given; /* instead of them, or (merge) over them */
+    bool merge;
+    size_t n; /* or, if n > 0: these members alone */
+    const char *const *keys;
+    tg_json *const *values; /* NULL: the member goes */
+} change;
+
+static tg_status edit_members(tg_json *object, const change *c, tg_error *err)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        tg_json *copy = NULL;
+        if (c->values[i] == NULL && tg_json_get(object, c->keys[i]) == NULL)
+            return tg_fail(err, TG_NOT_FOUND, "there is no attribute '%.200s'", c->keys[i]);
+        if (c->values[i] == NULL) {
+            tg_json_remove(object, c->keys[i]);
+            continue;
+        }
+        TG_TRY(tg_json_copy(&copy, c->values[i], err));
+        TG_TRY(tg_json_set(object, c->keys[i], copy, err));
+    }
+    return TG_OK;
+}
+
+/* The attributes that shall be, from those that are (NULL: none). */
+static tg_status new_attributes(const tg_json *old, const change *c, tg_json **out,
+                                tg_error *err)
 {
     TG_AUTO_PTR(tg_json) made = NULL;
 
-    if (merge && tg_json_kind_of(old) == TG_JSON_OBJECT)
+    if ((c->merge || c->n > 0) && tg_json_kind_of(old) == TG_JSON_OBJECT)
         TG_TRY(tg_json_copy(&made, old, err));
     else
         made = tg_json_new_object();
     if (made == NULL)
         return tg_fail(err, TG_NO_MEMORY, "attributes");
-    TG_TRY(merge_into(made, given, err));
+    TG_TRY(c->n > 0 ? edit_members(made, c, err) : merge_into(made, c->given, err));
     *out = tg_steal(made);
     return TG_OK;
 }
 
 static tg_status set_v3(tg_store *store, const char *path, const tg_node_docs *docs,
-                        const tg_json *given, bool merge, const tg_cancel *cancel,
-                        tg_error *err)
+                        const change *c, const tg_cancel *cancel, tg_error *err)
 {
     TG_AUTO_PTR(tg_json) doc = NULL;
     TG_AUTO(tg_str) text = NULL;
@@ -130,42 +155,95 @@ static tg_status set_v3(tg_store *store, const char *path, const tg_node_docs *d
     bool has_nan = false;
 
     TG_TRY(tg_document_parse(&doc, &has_nan, (const char *)docs->doc.data, docs->doc.len, err));
-    TG_TRY(new_attributes(tg_json_get(doc, "attributes"), given, merge, &attributes, err));
+    TG_TRY(new_attributes(tg_json_get(doc, "attributes"), c, &attributes, err));
     TG_TRY(tg_json_set(doc, "attributes", attributes, err));
     TG_TRY(tg_json_write(doc, true, (tg_json_options){.allow_nan = has_nan}, &text, err));
     return put_text(store, path, "zarr.json", text, false, cancel, err);
 }
 
 static tg_status set_v2(tg_store *store, const char *path, const tg_node_docs *docs,
-                        const tg_json *given, bool merge, const tg_cancel *cancel,
-                        tg_error *err)
+                        const change *c, const tg_cancel *cancel, tg_error *err)
 {
     TG_AUTO_PTR(tg_json) old = NULL;
     TG_AUTO_PTR(tg_json) made = NULL;
     TG_AUTO(tg_str) text = NULL;
     bool has_nan = false;
 
-    if (merge && docs->attributes.data != NULL)
+    if ((c->merge || c->n > 0) && docs->attributes.data != NULL)
         TG_TRY(tg_document_parse(&old, &has_nan, (const char *)docs->attributes.data,
                                  docs->attributes.len, err));
-    TG_TRY(new_attributes(old, given, merge, &made, err));
+    TG_TRY(new_attributes(old, c, &made, err));
     TG_TRY(tg_json_write(made, true, (tg_json_options){.allow_nan = has_nan}, &text, err));
     return put_text(store, path, ".zattrs", text, false, cancel, err);
+}
+
+static tg_status change_attributes(tg_store *store, const char *path, const change *c,
+                                   const tg_cancel *cancel, tg_error *err)
+{
+    char clean[TG_PATH_BYTES];
+    TG_AUTO(tg_node_docs) docs = {0};
+
+    TG_TRY(tg_path_normalise(clean, sizeof clean, path, err));
+    TG_TRY(tg_node_load(store, clean, &docs, cancel, err));
+    TG_TRY((docs.format == 3 ? set_v3 : set_v2)(store, clean, &docs, c, cancel, err));
+    return tg_consolidated_drop(store, clean, cancel, err);
 }
 
 tg_status tg_attributes_set(tg_store *store, const char *path, const char *attributes,
                             bool merge, const tg_cancel *cancel, tg_error *err)
 {
-    char clean[TG_PATH_BYTES];
     TG_AUTO_PTR(tg_json) given = NULL;
-    TG_AUTO(tg_node_docs) docs = {0};
 
     TG_TRY(tg_attributes_parse(&given, attributes, err));
-    TG_TRY(tg_path_normalise(clean, sizeof clean, path, err));
-    TG_TRY(tg_node_load(store, clean, &docs, cancel, err));
-    TG_TRY(
-        (docs.format == 3 ? set_v3 : set_v2)(store, clean, &docs, given, merge, cancel, err));
-    return tg_consolidated_drop(store, clean, cancel, err);
+    const change c = {.given = given, .merge = merge};
+    return change_attributes(store, path, &c, cancel, err);
+}
+
+typedef struct edits {
+    size_t n;
+    tg_json **values;
+} edits;
+
+static void edits_auto(edits *e)
+{
+    for (size_t i = 0; i < e->n; i++)
+        tg_json_free(e->values[i]);
+    tg_free(e->values);
+}
+
+static tg_status parse_edits(edits *e, size_t n, const char *const *keys,
+                             const char *const *values, tg_error *err)
+{
+    e->values = tg_calloc(n, sizeof(tg_json *));
+    if (e->values == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "attributes");
+    for (; e->n < n; e->n++) {
+        const char *v = values[e->n], *key = keys[e->n];
+        if (!tg_utf8_valid(key, strlen(key)))
+            return tg_fail(err, TG_INVALID, "the name of an attribute is not valid UTF-8");
+        tg_error why = {0};
+        if (v == NULL ||
+            tg_json_parse(&e->values[e->n], v, strlen(v), (tg_json_options){0}, &why) == TG_OK)
+            continue;
+        return tg_fail(err, TG_INVALID,
+                       "attribute '%.100s': the value is not JSON (text has quotes: \"x\"): "
+                       "%.200s",
+                       key, why.msg);
+    }
+    return TG_OK;
+}
+
+tg_status tg_attributes_edit(tg_store *store, const char *path, size_t n,
+                             const char *const *keys, const char *const *values,
+                             const tg_cancel *cancel, tg_error *err)
+{
+    TG_AUTO(edits) e = {0};
+
+    if (n == 0)
+        return TG_OK;
+    TG_TRY(parse_edits(&e, n, keys, values, err));
+    const change c = {.n = n, .keys = keys, .values = e.values};
+    return change_attributes(store, path, &c, cancel, err);
 }
 
 /* --- Erasing --------------------------------------------------------------- */

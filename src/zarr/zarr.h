@@ -59,9 +59,6 @@ TG_MUST_USE tg_status tg_path_join(char *dst, size_t cap, const char *path, cons
 const tg_array_meta *tg_array_get_meta(const tg_array *a);
 /* In memory only: for who writes items before tg_array_resize() publishes them. */
 void tg_array_set_shape(tg_array *a, const uint64_t *shape);
-/* Remove a node and all that lies below it; nothing there is fine. */
-TG_MUST_USE tg_status tg_node_remove(tg_store *store, const char *path, const tg_cancel *cancel,
-                                     tg_error *err);
 tg_store *tg_array_get_store(const tg_array *a);
 
 /* --- Single chunks, no memory of their own -------------------------------- */

@@ -477,6 +477,16 @@ def reading_holds_its_budget(c):
         assert rss <= 48 * MIB, f"{args}: {rss / MIB:.1f} MiB resident"
 
 
+@memory_test
+def many_threads_keep_no_blocks(c):
+    """What a thread has freed leaves the process: glibc's own settings kept 80 MiB and more here."""
+    for name, options in (("b.zarr", ["--codec", "blosc:lz4"]), ("d.zarr", ["--codec", "zstd", "--format", "zarr2"])):
+        c.run("record", name, "--from", "test:1024x512:u8", "--frames", 300, *options)
+        for args in (["verify", name], ["cat", f"{name}/0", "--npy"], ["info", name]):
+            rss = c.rss(*args, "--memory", "12MiB", "--threads", 8)
+            assert rss <= 28 * MIB, f"{args}: {rss / MIB:.1f} MiB resident"
+
+
 def main():
     args = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     args.add_argument("tidegate", type=pathlib.Path)
