@@ -7,7 +7,7 @@
  *   sink.c       shard files and chunk files      record_log.c records of the journal
  *   committer.c  durable                          publish.c    visible
  *   flush.c      waiting for a level              stats.c      counters and errors
- *   lock.c       one recorder a store             recover*.c   after a crash
+ *   recover*.c   after a crash
  *
  * A *lane* is one array of the options with all that belongs to it. Threads: the producer of
  * each lane (a caller's thread), encoders, one writer, one committer. Data flows one way:
@@ -18,12 +18,12 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/side.h"
 #include "base/sync.h"
 #include "exec/exec.h"
 #include "store/store.h"
 #include "stream/frame_table.h"
 #include "stream/layout.h"
-#include "stream/lock.h"
 #include "stream/place.h"
 #include "stream/record_log.h"
 #include "stream/ring.h"
@@ -36,6 +36,10 @@
 #define TG_NO_LAYER      UINT64_MAX
 #define TG_STREAM_ARRAYS 64  /* arrays of one recorder */
 #define TG_BATCH_MOST    64u /* layers in one write */
+
+/* What a recorder leaves in the folder beside the store, by how the names begin: journal, tail
+ * files, shards that go on. */
+extern const char *const tg_recorder_files[];
 
 /* A counter that threads post to and wait for: no post is lost between a look and a wait. */
 typedef struct tg_signal {

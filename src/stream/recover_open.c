@@ -129,12 +129,12 @@ static tg_status recover_locked(recovery *r, tg_runtime *rt, const char *path, t
     TG_TRY(tg_model_read(&r->model, s->side.dir, TG_RECORD_FILE, err));
     if (r->model.n_lanes == 0 || zip_is_whole(s)) {
         /* Died before the first record, or after the last step. */
-        TG_TRY(tg_side_clear(&s->side, err));
+        TG_TRY(tg_side_clear(&s->side, tg_recorder_files, err));
         return nothing_to_do(path, r->result, err);
     }
     TG_TRY(build(r, rt, path, err));
     TG_TRY(tg_recover_run(r, err));
-    return tg_side_clear(&s->side, err);
+    return tg_side_clear(&s->side, tg_recorder_files, err);
 }
 
 tg_status tg_recover(tg_runtime *rt, const char *path, tg_recover_result *result, tg_error *err)

@@ -100,6 +100,8 @@ static tg_status reserve(tg_stream *s, tg_runtime *rt, const tg_stream_options *
     return st;
 }
 
+const char *const tg_recorder_files[] = {"journal", "tail-", "shard-", NULL};
+
 static bool journal_is_void(const tg_stream *s, const tg_stream_options *o)
 {
     tg_store_options so = {.size = sizeof so, .mode = TG_STORE_READ};
@@ -123,7 +125,7 @@ static tg_status check_journal(tg_stream *s, const tg_stream_options *o, tg_erro
         return tg_fail(
             err, TG_INCOMPLETE,
             "'%s': a recording died here; 'tidegate recover' brings back what it had", s->path);
-    return tg_side_clear(&s->side, err);
+    return tg_side_clear(&s->side, tg_recorder_files, err);
 }
 
 static tg_status start_journal(tg_stream *s, const tg_stream_options *o, tg_error *err)
@@ -327,7 +329,7 @@ void tg_stream_discard(tg_stream *s)
     bool journal = s->log.journal != NULL;
 
     abandon(s);
-    tg_status st = journal ? tg_side_clear(&s->side, NULL) : TG_OK;
+    tg_status st = journal ? tg_side_clear(&s->side, tg_recorder_files, NULL) : TG_OK;
     (void)st; /* what made the open fail is what is reported */
     release(s, true);
 }
@@ -394,7 +396,7 @@ static tg_status finish(tg_stream *s, tg_error *err)
         if (st == TG_OK)
             st = tg_store_close(s->store, &own);
         if (st == TG_OK)
-            st = tg_side_clear(&s->side, &own);
+            st = tg_side_clear(&s->side, tg_recorder_files, &own);
         if (st == TG_OK)
             st = tg_side_close(&s->side, &own);
     }

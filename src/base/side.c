@@ -1,9 +1,9 @@
-/* stream/lock.c - one recorder a store. The lock names its owner, so that a reader of the
+/* base/side.c - one writing job a store. The lock names its owner, so that a reader of the
  * folder knows whom to ask, and a dead owner is recognised without a daemon. */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE /* gethostname() */
 #endif
-#include "stream/lock.h"
+#include "base/side.h"
 
 #include "tidegate/text.h"
 
@@ -219,10 +219,10 @@ static tg_status try_lock(tg_side *side, const owner *self, tg_error *err)
     /* An empty one is being written, or its writer died at it: it cannot be told apart for the
      * moment that takes, so it counts as stale. */
     if (parse_owner(text, &other) && is_alive(&other, self))
-        return tg_fail(
-            err, TG_BUSY, "a recorder is at work here: process %" PRIu64 "%s%s ('%s/%s')",
-            other.pid, strcmp(other.host, self->host) == 0 ? "" : " on ",
-            strcmp(other.host, self->host) == 0 ? "" : other.host, side->path, LOCK_NAME);
+        return tg_fail(err, TG_BUSY, "in use by process %" PRIu64 "%s%s ('%s/%s')", other.pid,
+                       strcmp(other.host, self->host) == 0 ? "" : " on ",
+                       strcmp(other.host, self->host) == 0 ? "" : other.host, side->path,
+                       LOCK_NAME);
     return remove_stale(side, text, err);
 }
 
@@ -256,13 +256,15 @@ tg_status tg_side_remove(const tg_side *side, const char *name, tg_error *err)
     return TG_OK;
 }
 
-static bool is_ours(const char *name)
+static bool begins_with_one(const char *name, const char *const *prefixes)
 {
-    return strncmp(name, "journal", 7) == 0 || strncmp(name, "tail-", 5) == 0 ||
-           strncmp(name, "shard-", 6) == 0;
+    for (; *prefixes != NULL; prefixes++)
+        if (strncmp(name, *prefixes, strlen(*prefixes)) == 0)
+            return true;
+    return false;
 }
 
-tg_status tg_side_clear(const tg_side *side, tg_error *err)
+tg_status tg_side_clear(const tg_side *side, const char *const *prefixes, tg_error *err)
 {
     DIR *dir = opendir(side->path);
     tg_status st = TG_OK;
@@ -272,7 +274,7 @@ tg_status tg_side_clear(const tg_side *side, tg_error *err)
     for (struct dirent *e;
          st == TG_OK &&
          (e = readdir(dir)) != NULL;) /* NOLINT(concurrency-mt-unsafe): dir is this call's */
-        if (is_ours(e->d_name))
+        if (begins_with_one(e->d_name, prefixes))
             st = tg_side_remove(side, e->d_name, err);
     (void)closedir(dir); /* only read from */
     return st;

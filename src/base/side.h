@@ -1,10 +1,10 @@
-/* stream/lock.h - the folder beside a store, and the lock in it against a second recorder.
+/* base/side.h - the folder beside a store, and the lock in it against a second recorder.
  *
  * `<root>.tidegate/lock` holds one line, "PID BOOT-ID START-TIME HOST\n", and is made with
  * O_EXCL. It is stale, and taken over, if the boot is another one of this host, or no process
  * of that number began at that time. */
-#ifndef TG_STREAM_LOCK_H
-#define TG_STREAM_LOCK_H
+#ifndef TG_BASE_SIDE_H
+#define TG_BASE_SIDE_H
 
 #include "base/sys.h"
 
@@ -23,15 +23,16 @@ typedef struct tg_side {
 void tg_boot_id(char id[TG_BOOT_ID_BYTES]);
 /* Where the folder of a store is: path without trailing slashes, and ".tidegate". */
 TG_MUST_USE tg_status tg_side_path(const char *root, char **path, tg_error *err);
-/* Make the folder if need be and take the lock. TG_BUSY: a live recorder has it, its pid in the
- * message. The folder's entry is durable. */
+/* Make the folder if need be and take the lock. TG_BUSY: a live process has it, its number in
+ * the message. The folder's entry is durable. */
 TG_MUST_USE tg_status tg_side_open(tg_side *side, const char *root, tg_error *err);
 /* Is there a file in it? */
 bool tg_side_has(const tg_side *side, const char *name);
 /* Remove a file; not there is well. */
 TG_MUST_USE tg_status tg_side_remove(const tg_side *side, const char *name, tg_error *err);
-/* Remove what a recorder leaves in it: journal, tail files, shards that go on. Not the lock. */
-TG_MUST_USE tg_status tg_side_clear(const tg_side *side, tg_error *err);
+/* Remove the files whose names begin so (a list ended by NULL). */
+TG_MUST_USE tg_status tg_side_clear(const tg_side *side, const char *const *prefixes,
+                                    tg_error *err);
 /* Remove the lock, and the folder if it is empty. */
 TG_MUST_USE tg_status tg_side_close(tg_side *side, tg_error *err);
 /* Leave all as it is (the lock is stale once the process has ended), or with `unlock` as
