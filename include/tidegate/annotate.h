@@ -84,9 +84,10 @@ typedef struct tg_annotate_options {
     uint64_t segment_bytes;  /* of sorted peaks per object and read; 0: 8 MiB or less */
     double deadline_seconds; /* no work is begun after it; 0: none */
     uint32_t part, n_parts;  /* n_parts 0: all */
-    bool merge;              /* only put the parts together */
-    bool resume;             /* go on where an earlier run was stopped */
-    bool overwrite;          /* replace an earlier annotation in `out` */
+    bool part_auto; /* part is the index of a job array or MPI rank in the environment */
+    bool merge;     /* only put the parts together; n_parts 0: as many as were begun */
+    bool resume;    /* go on where an earlier run was stopped; nothing to do if all is done */
+    bool overwrite; /* replace an earlier annotation in `out` */
     tg_progress_fn progress;
     void *progress_user;
 } tg_annotate_options;
@@ -118,6 +119,7 @@ typedef struct tg_annotate_result {
  * write `out`: annotations.csv, fdr_curve.csv, images, manifest.json. What is scored is kept in
  * `<out>.tidegate/` until all is merged. TG_OK also at a deadline (late; what is done is in
  * annotations.partial.csv) and for a part that is not the last. TG_CANCELLED: `resume` goes on.
+ * TG_BUSY: another process is at the same part; or `merge` before all parts are done.
  * TG_EXISTS: out has an annotation, or one that was begun. TG_OVER_BUDGET, TG_INVALID: refused
  * before any work. */
 TG_API TG_MUST_USE tg_status tg_annotate(tg_runtime *rt, const tg_annotate_options *options,

@@ -40,9 +40,11 @@ static const cli_option options_table[] = {
     {"segment", CLI_SIZE, AT(segment), "SIZE", "sorted peaks per object and read (4MiB)"},
     {"deadline", CLI_DURATION, AT(deadline), "T",
      "begin no work after it, write what is done, exit 3"},
-    {"part", CLI_TEXT, AT(part), "i/n",
-     "score the i-th of n parts, from 0; the last to end merges"},
-    {"merge", CLI_FLAG, AT(merge), NULL, "with --part 0/n: only merge the parts"},
+    {"part", CLI_TEXT, AT(part), "i/n|auto/n",
+     "score the i-th of n parts, from 0; the last to end merges; auto: the index of a job "
+     "array "
+     "or MPI rank"},
+    {"merge", CLI_FLAG, AT(merge), NULL, "only merge the parts that were scored"},
     {"resume", CLI_FLAG, AT(resume), NULL, "go on where a run was stopped"},
     {"overwrite", CLI_FLAG, AT(overwrite), NULL, "replace an annotation in OUT"},
     {"strict", CLI_FLAG, AT(strict), NULL, "refuse arrays whose lengths do not fit each other"},
@@ -97,20 +99,27 @@ static tg_status parse_power(const char *text, double *power, double *mz, tg_err
     return st;
 }
 
-static tg_status parse_part(const char *text, uint32_t *part, uint32_t *n, tg_error *err)
+/* "1/4", or "auto/4" where the index is in the environment. */
+static tg_status parse_part(const char *text, tg_annotate_options *a, tg_error *err)
 {
     char room[32];
-    uint64_t a, b;
+    uint64_t i = 0, n;
     const char *slash = strchr(text, '/');
+    if (strcmp(text, "auto") == 0)
+        return cli_fail(err, TG_INVALID,
+                        "--part auto: of how many? The environment gives the index alone: "
+                        "--part auto/n");
     if (slash == NULL || (size_t)(slash - text) >= sizeof room)
-        return cli_fail(err, TG_INVALID, "--part '%.60s': want i/n, such as 0/4", text);
+        return cli_fail(err, TG_INVALID, "--part '%.60s': want i/n, such as 0/4, or auto/n",
+                        text);
     (void)snprintf(room, sizeof room, "%.*s", (int)(slash - text), text);
-    if (tg_parse_u64(room, &a, err) != TG_OK || tg_parse_u64(slash + 1, &b, err) != TG_OK ||
-        b == 0 || b > 100000 || a >= b)
+    a->part_auto = strcmp(room, "auto") == 0;
+    if ((!a->part_auto && tg_parse_u64(room, &i, err) != TG_OK) ||
+        tg_parse_u64(slash + 1, &n, err) != TG_OK || n == 0 || n > 100000 || i >= n)
         return cli_fail(err, TG_INVALID, "--part '%.60s': want i/n with i from 0 to n - 1",
                         text);
-    *part = (uint32_t)a;
-    *n = (uint32_t)b;
+    a->part = (uint32_t)i;
+    a->n_parts = (uint32_t)n;
     return TG_OK;
 }
 
@@ -178,7 +187,7 @@ tg_status annotate_request(cli *c, annotate_options *o, tg_annotate_options *out
     if (st == TG_OK && o->resolving_power != NULL)
         st = parse_power(o->resolving_power, &a.resolving_power, &a.power_mz, err);
     if (st == TG_OK && o->part != NULL)
-        st = parse_part(o->part, &a.part, &a.n_parts, err);
+        st = parse_part(o->part, &a, err);
     if (st == TG_OK && o->polarity != NULL)
         st = parse_polarity(o->polarity, &a.polarity, err);
     a.adducts = o->adduct_list.item;

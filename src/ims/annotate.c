@@ -12,51 +12,31 @@
 #include <stdio.h>
 #include <string.h>
 
-#define JOURNAL_ROOM ((size_t)256 << 10)
-#define LOCK_NAME    "merge.lock"
+#define JOURNAL_ROOM  ((size_t)256 << 10)
+#define MOST_MANIFEST ((size_t)64 << 20)
 
 typedef struct stage {
     tg_job *j;
     tg_annotate_result *result;
     tg_store *out;
-    tg_fd side; /* the folder beside the results */
+    tg_ims_side side;
+    tg_fd part_lock, merge_lock;
+    bool was_whole; /* a manifest lies in `out`, and `resume` asks for no more than that */
     const tg_cancel *cancel;
 } stage;
 
 /* --- Folders ---------------------------------------------------------------------------- */
 
-static tg_status open_side(stage *s, tg_error *err)
-{
-    const char *path = s->j->side_dir;
-    if (tg_sys_mkdir(AT_FDCWD, path, 0777) != 0 && errno != EEXIST)
-        return tg_fail_errno(err, "make '%s'", path);
-    s->side = tg_sys_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0);
-    if (s->side < 0)
-        return tg_fail_errno(err, "open '%s'", path);
-    return TG_OK;
-}
-
-static bool exists(const stage *s, const char *name)
-{
-    struct stat st;
-    return tg_sys_stat(s->side, name, &st, 0) == 0;
-}
-
-static tg_status remove_name(const stage *s, const char *name, tg_error *err)
-{
-    if (tg_sys_unlink(s->side, name, 0) != 0 && errno != ENOENT)
-        return tg_fail_errno(err, "remove '%s/%s'", s->j->side_dir, name);
-    return TG_OK;
-}
-
 static tg_status remove_journals(const stage *s, tg_error *err)
 {
-    for (uint32_t i = 0; i < s->j->o.n_parts; i++) {
-        char name[TG_PART_NAME_BYTES];
-        tg_part_name(name, i, s->j->o.n_parts);
-        TG_TRY(remove_name(s, name, err));
-    }
-    return remove_name(s, LOCK_NAME, err);
+    static const char *const endings[] = {".journal", ".lock"};
+    for (uint32_t i = 0; i < s->j->o.n_parts; i++)
+        for (int k = 0; k < 2; k++) {
+            char name[TG_PART_NAME_BYTES];
+            tg_part_name(name, i, s->j->o.n_parts, endings[k]);
+            TG_TRY(tg_ims_side_remove(&s->side, name, err));
+        }
+    return tg_ims_side_remove(&s->side, TG_MERGE_LOCK, err);
 }
 
 /* --- The results' own store ----------------------------------------------------------------
@@ -74,51 +54,32 @@ static tg_status open_out(stage *s, tg_error *err)
     if (st == TG_NOT_FOUND)
         return TG_OK;
     TG_TRY(st);
+    s->was_whole = s->j->o.resume || s->j->o.merge;
+    if (s->was_whole)
+        return TG_OK;
     if (s->j->o.overwrite)
         return tg_store_remove(s->out, "manifest.json", s->cancel, err);
     return tg_fail(err, TG_EXISTS, "'%s' holds an annotation", s->j->o.out);
 }
 
-typedef struct removal {
-    tg_store *store;
-    char name[4096];
-    bool found;
-} removal;
+const char *const tg_output_names[] = {
+    "annotations.csv", "fdr_curve.csv", "scores.csv",       "tic.png",
+    "zarr.json",       "images/",       "ion_images.zarr/", NULL};
 
-static bool take_first(void *user, const char *name)
-{
-    removal *r = user;
-    (void)snprintf(r->name, sizeof r->name, "%s", name);
-    r->found = true;
-    return false;
-}
-
-/* Everything below a prefix that ends in '/': results of an earlier annotation. */
-static tg_status remove_below(tg_store *store, const char *prefix, const tg_cancel *cancel,
-                              tg_error *err)
-{
-    for (;;) {
-        removal r = {.store = store};
-        TG_TRY(tg_store_list(store, prefix, take_first, &r, cancel, err));
-        if (!r.found)
-            return TG_OK;
-        size_t n = strlen(r.name);
-        TG_TRY(r.name[n - 1] == '/' ? remove_below(store, r.name, cancel, err)
-                                    : tg_store_remove(store, r.name, cancel, err));
-    }
-}
-
+/* Results go to a local folder, so folders in it can go whole. */
 static tg_status remove_old_results(stage *s, tg_error *err)
 {
-    static const char *const files[] = {"annotations.csv", "annotations.partial.csv",
-                                        "fdr_curve.csv", "scores.csv", "tic.png"};
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        tg_status st = tg_store_remove(s->out, files[i], s->cancel, err);
-        if (st != TG_OK && st != TG_NOT_FOUND)
-            return st;
+    tg_ims_side out = {-1, s->j->o.out};
+    TG_TRY(tg_ims_side_open(&out, s->j->o.out, err));
+    tg_status st = tg_ims_side_remove_all(&out, "annotations.partial.csv", err);
+    for (size_t i = 0; tg_output_names[i] != NULL && st == TG_OK; i++) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(tg_output_names[i], "/"),
+                       tg_output_names[i]);
+        st = tg_ims_side_remove_all(&out, name, err);
     }
-    TG_TRY(remove_below(s->out, "images/", s->cancel, err));
-    return remove_below(s->out, "ion_images.zarr/", s->cancel, err);
+    tg_ims_side_close(&out);
+    return st;
 }
 
 /* --- Scoring
@@ -130,7 +91,7 @@ static tg_status begin_journal(stage *s, const char *name, tg_journal **out, tg_
     tg_bytes none = {digest.data, 0};
     TG_AUTO_PTR(tg_journal) journal = NULL;
 
-    TG_TRY(tg_journal_create(&journal, s->side, name, TG_ANNOTATE_JOURNAL_KIND,
+    TG_TRY(tg_journal_create(&journal, s->side.dir, name, TG_ANNOTATE_JOURNAL_KIND,
                              TG_ANNOTATE_JOURNAL_MAJOR, 0, JOURNAL_ROOM, err));
     TG_TRY(tg_journal_add(journal, TG_RECORD_DIGEST, digest, none, none, err));
     TG_TRY(tg_journal_sync(journal, err));
@@ -144,10 +105,12 @@ static tg_status open_journal(stage *s, tg_journal **out, tg_error *err)
     const tg_annotate_options *o = &s->j->o;
     char name[TG_PART_NAME_BYTES];
 
-    tg_part_name(name, o->part, o->n_parts);
-    bool there = exists(s, name);
+    tg_part_name(name, o->part, o->n_parts, ".lock");
+    TG_TRY(tg_ims_side_lock(&s->side, name, &s->part_lock, err));
+    tg_part_name(name, o->part, o->n_parts, ".journal");
+    bool there = tg_ims_side_has(&s->side, name);
     if (there && o->overwrite && !o->resume) {
-        TG_TRY(remove_name(s, name, err));
+        TG_TRY(tg_ims_side_remove(&s->side, name, err));
         there = false;
     }
     if (!there)
@@ -156,7 +119,7 @@ static tg_status open_journal(stage *s, tg_journal **out, tg_error *err)
         return tg_fail(err, TG_EXISTS,
                        "'%s/%s': an annotation was begun; resume it, or replace it",
                        s->j->side_dir, name);
-    return tg_journal_open(out, s->side, name, TG_ANNOTATE_JOURNAL_KIND,
+    return tg_journal_open(out, s->side.dir, name, TG_ANNOTATE_JOURNAL_KIND,
                            TG_ANNOTATE_JOURNAL_MAJOR, JOURNAL_ROOM, err);
 }
 
@@ -184,7 +147,7 @@ static tg_status score(stage *s, tg_error *err)
                                 .progress_user = j};
 
     TG_TRY(open_journal(s, &journal, err));
-    TG_TRY(tg_results_read(&before, s->side, j->o.n_parts, j->plan->n_units, j->digest,
+    TG_TRY(tg_results_read(&before, s->side.dir, j->o.n_parts, j->plan->n_units, j->digest,
                            j->budget, err));
     TG_TRY(cut_parts(j, &options.first_unit, &options.end_unit, err));
     options.unit_done = before->unit_done;
@@ -202,22 +165,24 @@ static tg_status score(stage *s, tg_error *err)
 /* --- Putting together
  * ------------------------------------------------------------------------------ */
 
-/* Of the parts that end at the same time one merges. Whoever died while it did is forgotten by
- * `merge` and `resume`. */
-static tg_status win_merge(const stage *s, bool *won, tg_error *err)
+/* Of the parts that end at the same time one merges; who is late finds it at work, or all done
+ * and the folder gone. A lock of a process that died is free. */
+static tg_status win_merge(stage *s, bool *won, tg_error *err)
 {
-    const tg_annotate_options *o = &s->j->o;
+    uint64_t size;
+    tg_error why = {0};
+
     *won = true;
-    if (o->n_parts == 1)
+    if (s->j->o.n_parts == 1)
         return TG_OK;
-    if (o->merge || o->resume)
-        TG_TRY(remove_name(s, LOCK_NAME, err));
-    tg_fd fd = tg_sys_open(s->side, LOCK_NAME, O_WRONLY | O_CREAT | O_EXCL, 0666);
-    if (fd < 0 && errno != EEXIST)
-        return tg_fail_errno(err, "make '%s/%s'", s->j->side_dir, LOCK_NAME);
-    *won = fd >= 0;
-    tg_fd_auto(&fd);
-    return TG_OK;
+    tg_status st = tg_ims_side_lock(&s->side, TG_MERGE_LOCK, &s->merge_lock, &why);
+    *won = st == TG_OK && (s->j->o.overwrite || tg_store_size(s->out, "manifest.json", &size,
+                                                              s->cancel, NULL) != TG_OK);
+    if (st == TG_OK || st == TG_BUSY || st == TG_NOT_FOUND)
+        return TG_OK;
+    if (err != NULL)
+        *err = why;
+    return st;
 }
 
 static void fill_result(stage *s, const tg_results *results, const tg_ranking *ranking)
@@ -261,7 +226,7 @@ static tg_status finish(stage *s, tg_error *err)
     TG_AUTO_PTR(tg_results) results = NULL;
     TG_AUTO_PTR(tg_ranking) ranking = NULL;
 
-    TG_TRY(tg_results_read(&results, s->side, j->o.n_parts, j->plan->n_units, j->digest,
+    TG_TRY(tg_results_read(&results, s->side.dir, j->o.n_parts, j->plan->n_units, j->digest,
                            j->budget, err));
     bool whole = results->n_done == results->n_units;
     s->result->fraction_done = (double)results->n_done / results->n_units;
@@ -314,21 +279,52 @@ static void count_reading(stage *s)
     r->sort_seconds = j->sort_seconds;
 }
 
+/* `resume` of what is done: a task of an array that is given out again, say. */
+static tg_status say_what_is_there(stage *s, tg_error *err)
+{
+    TG_AUTO(tg_buf) text = {0};
+    TG_TRY(tg_store_get(s->out, "manifest.json", tg_range_all(), MOST_MANIFEST, &text,
+                        s->cancel, err));
+    TG_TRY(tg_read_manifest(s->j, (const char *)text.data, text.len, s->result, err));
+    count_reading(s);
+    s->result->whole = true;
+    s->result->fraction_done = 1;
+    (void)tg_sys_unlink(AT_FDCWD, s->j->side_dir, AT_REMOVEDIR);
+    return TG_OK;
+}
+
+/* The deadline came while the peaks were sorted: nothing has a score. */
+static tg_status late_before_scores(stage *s, tg_error *err)
+{
+    s->result->late = true;
+    return tg_store_put(s->out, "annotations.partial.csv", TG_ANNOTATION_COLUMNS,
+                        strlen(TG_ANNOTATION_COLUMNS), s->cancel, err);
+}
+
+/* With a whole annotation in `out` there is nothing to go on with, nor to merge. */
+static tg_status count_parts(stage *s, tg_error *err)
+{
+    s->j->o.n_parts = 1;
+    return s->was_whole ? TG_OK : tg_ims_side_count_parts(&s->side, &s->j->o.n_parts, err);
+}
+
 static tg_status run_stages(stage *s, tg_error *err)
 {
     tg_job *j = s->j;
 
     TG_TRY(open_out(s, err));
-    TG_TRY(open_side(s, err));
+    TG_TRY(tg_ims_side_open(&s->side, j->side_dir, err));
+    if (j->o.merge && j->o.n_parts == 0)
+        TG_TRY(count_parts(s, err));
     tg_status st = tg_job_peaks(j, err);
-    if (st == TG_TIMED_OUT) {
-        s->result->late = true;
-        return TG_OK;
-    }
+    if (st == TG_TIMED_OUT)
+        return late_before_scores(s, err);
     TG_TRY(st);
     for (size_t d = 0; d < j->n_dbs; d++)
         s->result->formulas += j->dbs[d]->n_formulas;
     TG_TRY(tg_job_ions(j, err));
+    if (s->was_whole)
+        return say_what_is_there(s, err);
     if (!j->o.merge)
         TG_TRY(score(s, err));
     TG_TRY(finish(s, err));
@@ -341,7 +337,11 @@ tg_status tg_annotate(tg_runtime *rt, const tg_annotate_options *options,
 {
     int64_t start = tg_clock_ns();
     TG_AUTO_PTR(tg_job) j = NULL;
-    stage s = {.result = result, .side = -1, .cancel = cancel};
+    stage s = {.result = result,
+               .side = {.dir = -1},
+               .part_lock = -1,
+               .merge_lock = -1,
+               .cancel = cancel};
 
     if (result->size != sizeof *result)
         return tg_fail(err, TG_INVALID, "result of %zu bytes, want %zu", result->size,
@@ -351,7 +351,9 @@ tg_status tg_annotate(tg_runtime *rt, const tg_annotate_options *options,
     s.j = j;
     tg_status st = run_stages(&s, err);
     result->seconds = tg_job_seconds(start);
-    tg_fd_auto(&s.side);
+    tg_fd_auto(&s.part_lock);
+    tg_fd_auto(&s.merge_lock);
+    tg_ims_side_close(&s.side);
     tg_store_free(s.out);
     return st;
 }

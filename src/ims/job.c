@@ -71,7 +71,9 @@ static tg_status check_options(const tg_annotate_options *o, tg_error *err)
     if (o->n_databases == 0 || o->n_databases > TG_ANNOTATE_DATABASES)
         return tg_fail(err, TG_INVALID, "%zu databases: want 1 to %d", o->n_databases,
                        TG_ANNOTATE_DATABASES);
-    if (o->n_parts > 0 && o->part >= o->n_parts)
+    if (o->part_auto && o->n_parts == 0)
+        return tg_fail(err, TG_INVALID, "part auto: of how many parts?");
+    if (o->n_parts > 0 && !o->part_auto && o->part >= o->n_parts)
         return tg_fail(err, TG_INVALID, "part %u of %u: parts count from 0", o->part,
                        o->n_parts);
     return check_numbers(o, err);
@@ -91,7 +93,7 @@ static void fill_defaults(tg_job *j)
     j->segment_bytes = o->segment_bytes == 0 ? DEFAULT_SEGMENT : o->segment_bytes;
     if (j->o.fdr == 0)
         j->o.fdr = 0.5;
-    if (j->o.n_parts == 0)
+    if (j->o.n_parts == 0 && !j->o.merge) /* a merge counts them */
         j->o.n_parts = 1;
     j->deadline_ns = o->deadline_seconds > 0
                          ? tg_clock_ns() + (int64_t)fmin(o->deadline_seconds * 1e9, 9e18)
@@ -233,6 +235,8 @@ tg_status tg_job_new(tg_job **out, tg_runtime *rt, const tg_annotate_options *op
     j->budget = tg_runtime_budget(rt);
     j->o = *options;
     j->cancel = cancel;
+    if (j->o.part_auto)
+        TG_TRY(tg_part_parse("auto", j->o.n_parts, &j->o.part, err));
     fill_defaults(j);
     TG_TRY(name_side_dir(j, err));
     TG_TRY(tg_cancel_new(&j->sorting, err));
@@ -385,8 +389,10 @@ static tg_status make_digest(tg_job *j, tg_error *err)
     tg_text_addf(&t, "mode v%d%s\ncharge %d\ninstrument %s\nsigma %s\nppm %s\n", j->version,
                  j->o.fixed ? " fixed" : "", j->charge,
                  tg_instrument_name(m->isotope.instrument), sigma, ppm);
-    tg_text_addf(&t, "decoys %u\nseed %u\nunits %u\nparts %u\n", j->ions.decoys, j->ions.seed,
-                 j->plan->n_units, j->o.n_parts);
+    tg_text_addf(&t, "decoys %u\nseed %u\n", j->ions.decoys, j->ions.seed);
+    TG_TRY(tg_text_status(&t, err));
+    j->scores_crc32c = tg_crc32c(0, t.data, t.len);
+    tg_text_addf(&t, "units %u\nparts %u\n", j->plan->n_units, j->o.n_parts);
     TG_TRY(tg_text_status(&t, err));
     j->digest = tg_text_steal(&t);
     return TG_OK;

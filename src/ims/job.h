@@ -25,7 +25,8 @@ typedef struct tg_job {
     tg_peaks *peaks;
     tg_ion_space *space;
     tg_unit_plan *plan;
-    char *digest; /* what scores depend on, a line each */
+    char *digest;           /* what scores depend on, a line each */
+    uint32_t scores_crc32c; /* of that, but how it is cut into units and parts */
     /* told while the peaks were sorted */
     tg_peaks_built built;
     bool sorted_before;

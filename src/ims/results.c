@@ -10,15 +10,11 @@
 
 #define RECORD_HEAD 12 /* bytes of a journal record before its payload */
 
-void tg_part_name(char dst[TG_PART_NAME_BYTES], uint32_t part, uint32_t n_parts)
-{
-    (void)snprintf(dst, TG_PART_NAME_BYTES, "part-%u-of-%u.journal", part, n_parts);
-}
-
 typedef struct reading {
     tg_results *r;
     const char *digest;
     uint32_t part;
+    uint64_t end;  /* of what belongs to the snapshot */
     bool counting; /* first only to know how many there are */
     bool has_digest;
 } reading;
@@ -80,6 +76,8 @@ static tg_status on_record(void *user, uint16_t type, tg_bytes payload, uint64_t
     reading *k = user;
     if (type == TG_RECORD_DIGEST)
         return check_digest(k, payload, err);
+    if (offset >= k->end)
+        return TG_OK; /* was added since the first pass */
     if (!k->has_digest)
         return tg_fail(err, TG_CORRUPT, "does not begin with its options");
     if (type == TG_RECORD_UNIT)
@@ -89,24 +87,26 @@ static tg_status on_record(void *user, uint16_t type, tg_bytes payload, uint64_t
     return TG_OK;
 }
 
-static tg_status read_parts(tg_results *r, int dir, const char *digest, bool counting,
-                            tg_error *err)
+/* Counts the records of each journal and notes where they end; or reads those up to there, for
+ * other parts may be at work. */
+static tg_status read_parts(tg_results *r, int dir, const char *digest, uint64_t *ends,
+                            bool counting, tg_error *err)
 {
     for (uint32_t part = 0; part < r->n_parts; part++) {
         char name[TG_PART_NAME_BYTES];
         tg_journal_header header;
-        reading k = {r, digest, part, counting, false};
-        uint64_t end;
-        tg_part_name(name, part, r->n_parts);
+        uint64_t end = 0;
+        reading k = {r, digest, part, counting ? UINT64_MAX : ends[part], counting, false};
+        tg_part_name(name, part, r->n_parts, ".journal");
         tg_status st =
             tg_journal_replay(dir, name, TG_ANNOTATE_JOURNAL_KIND, TG_ANNOTATE_JOURNAL_MAJOR,
                               &header, on_record, &k, &end, err);
-        if (st == TG_NOT_FOUND)
-            continue;
-        if (st != TG_OK) {
+        if (st != TG_OK && st != TG_NOT_FOUND) {
             tg_error_prefix(err, "journal '%s'", name);
             return st;
         }
+        if (counting)
+            ends[part] = st == TG_OK ? end : 0;
     }
     return TG_OK;
 }
@@ -123,7 +123,7 @@ static tg_status open_journals(tg_results *r, int dir, tg_error *err)
 {
     for (uint32_t part = 0; part < r->n_parts; part++) {
         char name[TG_PART_NAME_BYTES];
-        tg_part_name(name, part, r->n_parts);
+        tg_part_name(name, part, r->n_parts, ".journal");
         r->paths[part] = tg_strdup(name);
         if (r->paths[part] == NULL)
             return tg_fail(err, TG_NO_MEMORY, "no memory for a name");
@@ -161,13 +161,14 @@ tg_status tg_results_read(tg_results **out, int dir, uint32_t n_parts, uint32_t 
     r->n_parts = n_parts;
     r->n_units = n_units;
     r->budget = budget;
-    TG_TRY(read_parts(r, dir, digest, true, err));
+    TG_AUTO(tg_mem_ptr) owner = tg_calloc(n_parts, sizeof(uint64_t));
+    uint64_t *ends = owner;
+    if (ends == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "no memory for %u parts", n_parts);
+    TG_TRY(read_parts(r, dir, digest, ends, true, err));
     TG_TRY(take_room(r, err));
-    uint64_t most = r->n_found;
     r->n_found = 0;
-    TG_TRY(read_parts(r, dir, digest, false, err));
-    if (r->n_found > most)
-        return tg_fail(err, TG_BUSY, "a journal grew while it was read");
+    TG_TRY(read_parts(r, dir, digest, ends, false, err));
     TG_TRY(open_journals(r, dir, err));
     tg_heap_sort(r->found, r->n_found, sizeof *r->found, by_hash);
     *out = tg_steal(r);

@@ -5,6 +5,7 @@
 
 #include "base/journal.h"
 #include "ims/imager.h"
+#include "ims/side.h"
 
 #define TG_ANNOTATE_JOURNAL_KIND  0x4e414754u /* "TGAN" */
 #define TG_ANNOTATE_JOURNAL_MAJOR 1u
@@ -61,7 +62,7 @@ typedef struct tg_results {
 
 /* Read the journals of all parts in dir; one that is not there adds nothing. digest must be
  * theirs: TG_INVALID says that another run's options were others. Cut records at an end are
- * ignored. */
+ * ignored, and so is what other processes add while this reads. */
 TG_MUST_USE tg_status tg_results_read(tg_results **out, int dir, uint32_t n_parts,
                                       uint32_t n_units, const char *digest, tg_budget *budget,
                                       tg_error *err);
@@ -71,8 +72,5 @@ TG_DEFINE_AUTO_PTR(tg_results, tg_results_free)
 const tg_found *tg_results_find(const tg_results *r, const uint64_t hash[2]);
 TG_MUST_USE tg_status tg_results_get(const tg_results *r, const tg_found *f, tg_ion_result *out,
                                      tg_error *err);
-
-#define TG_PART_NAME_BYTES 64
-void tg_part_name(char dst[TG_PART_NAME_BYTES], uint32_t part, uint32_t n_parts);
 
 #endif

@@ -7,6 +7,15 @@
 
 #define TG_OUT_KEY_BYTES 256
 
+#define TG_ANNOTATION_COLUMNS                                                              \
+    "database,formula,adduct,neutral_loss,chem_mod,ion,mz,fdr,msm,chaos,spatial,spectral," \
+    "n_pixels,mz_err_abs,mz_err_rel,min_intensity,max_intensity,total_intensity,"          \
+    "molecule_names,molecule_ids\n"
+
+/* Names of all that an annotation writes, but its manifest and what it leaves at a deadline; a
+ * folder's ends in '/'. Ended by NULL. */
+extern const char *const tg_output_names[];
+
 /* annotations.csv and fdr_curve.csv; or, where not all is scored, annotations.partial.csv:
  * every target with a score, its FDR only where it is known. *n_rows: written. */
 TG_MUST_USE tg_status tg_write_tables(const tg_job *j, const tg_results *results,
@@ -19,6 +28,9 @@ TG_MUST_USE tg_status tg_write_scores(const tg_job *j, const tg_results *results
 TG_MUST_USE tg_status tg_write_manifest(const tg_job *j, const tg_results *results,
                                         const tg_ranking *ranking, uint64_t n_rows,
                                         uint64_t n_images, tg_store *out, tg_error *err);
+/* What a manifest says came of it, into r. TG_INVALID: it is of other data or options. */
+TG_MUST_USE tg_status tg_read_manifest(const tg_job *j, const char *text, size_t len,
+                                       tg_annotate_result *r, tg_error *err);
 /* tic.png; the ion images as PNG, and their first peaks as one OME-Zarr stack and as AnnData.
  */
 TG_MUST_USE tg_status tg_write_images(tg_job *j, const tg_ranking *ranking, tg_store *out,

@@ -143,10 +143,7 @@ tg_status tg_write_tables(const tg_job *j, const tg_results *results, const tg_r
     table t;
     *n_rows = 0;
     TG_TRY(table_begin(&t, out, whole ? "annotations.csv" : "annotations.partial.csv",
-                       "database,formula,adduct,neutral_loss,chem_mod,ion,mz,fdr,msm,chaos,"
-                       "spatial,spectral,n_pixels,mz_err_abs,mz_err_rel,min_intensity,"
-                       "max_intensity,total_intensity,molecule_names,molecule_ids\n",
-                       err));
+                       TG_ANNOTATION_COLUMNS, err));
     tg_status st = add_rows(j, results, ranking, whole, &t, n_rows, err);
     if (st == TG_OK)
         st = table_end(&t, err);

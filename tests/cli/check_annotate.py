@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+"""`tidegate annotate` as a user calls it, on the project's own synthetic data set.
+
+    check_annotate.py TIDEGATE DATA [NAME...]
+
+DATA: the folder tests/data/ims. Names are those of the functions below without `check_`.
+"""
+import csv
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import zlib
+
+TIDEGATE, DATA = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
+OWN = DATA / "synthetic-own"
+SECONDS = 300
+
+
+def call(*args, want=0, env=None):
+    """Run the command; its JSON."""
+    done = subprocess.run([TIDEGATE, *map(str, args), "--json", "--progress", "none"], capture_output=True, text=True,
+                          timeout=SECONDS, env=dict(os.environ, **(env or {})))
+    if done.returncode != want:
+        sys.exit(f"{args}: exit {done.returncode}, want {want}\n{done.stdout}{done.stderr}")
+    return json.loads(done.stdout) | {"stderr": done.stderr}
+
+
+def start(*args):
+    return subprocess.Popen([TIDEGATE, *map(str, args), "--json", "--progress", "none"], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
+
+
+def data():
+    """The data set, copied: its sorted peaks lie beside it."""
+    for ending in ("imzML", "ibd"):
+        if not pathlib.Path(f"own.{ending}").exists():
+            shutil.copy(OWN / f"synthetic.{ending}", f"own.{ending}")
+    return ["annotate", "own.imzML"]
+
+
+OPTIONS = ["--db", OWN / "db.csv", "--adducts", "+H,+Na,+K", "--fdr", "0.1"]
+
+
+def whole():
+    if not pathlib.Path("whole").exists():
+        call(*data(), "whole", *OPTIONS)
+    return pathlib.Path("whole")
+
+
+def files(folder):
+    folder = pathlib.Path(folder)
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def check_json():
+    """Every member that docs/command.md names."""
+    out = call(*data(), "j", *OPTIONS, "--images", "none")
+    names = ("spectra peaks formulas ions annotated databases segments requests spilled_bytes rss_bytes_peak seconds "
+             "fraction_done").split()
+    assert all(n in out for n in names), out
+    assert list(out["annotated"]) == ["fdr05", "fdr10", "fdr20", "fdr50"], out
+    assert out["databases"][0]["name"] == "db" and out["databases"][0]["annotated"] == out["annotated"], out
+    assert out["spectra"] == 1693 and out["formulas"] == 400 and out["fraction_done"] == 1, out
+    rows = list(csv.DictReader(open("j/annotations.csv")))
+    assert list(rows[0]) == ("database formula adduct neutral_loss chem_mod ion mz fdr msm chaos spatial spectral n_pixels "
+                             "mz_err_abs mz_err_rel min_intensity max_intensity total_intensity molecule_names "
+                             "molecule_ids").split()
+    assert len(rows) == out["annotated"]["fdr10"], (len(rows), out["annotated"])
+
+
+def check_manifest():
+    """The digest of each file that was written, and nothing beside."""
+    listed = json.loads((whole() / "manifest.json").read_text())["files"]
+    there = files(whole())
+    del there["manifest.json"]
+    assert sorted(listed) == sorted(there), sorted(set(listed) ^ set(there))[:9]
+    for name, content in there.items():
+        assert listed[name] == {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}, name
+
+
+def check_parts():
+    """Four processes at the same time; a fifth that comes again; whoever is last merges."""
+    want = files(whole())
+    parts = [start(*data(), "parts", *OPTIONS, "--part", f"{i}/4") for i in range(4)]
+    told = [p.communicate(timeout=SECONDS) for p in parts]
+    assert [p.returncode for p in parts] == [0] * 4, told
+    assert any(json.loads(out)["whole"] for out, _ in told), told
+    assert files("parts") == want
+    assert not pathlib.Path("parts.tidegate").exists()
+    again = call(*data(), "parts", *OPTIONS, "--part", "2/4", "--resume")
+    assert again["whole"] and again["rows"] == json.loads(told[0][0] if json.loads(told[0][0])["whole"] else
+                                                          [o for o, _ in told if json.loads(o)["whole"]][0])["rows"]
+    assert "other data or options" in call(*data(), "parts", *OPTIONS, "--ppm", "2", "--resume", want=2)["error"]["message"]
+    assert "holds an annotation" in call(*data(), "parts", *OPTIONS, want=2)["error"]["message"]
+    few = call(*data(), "parts", *OPTIONS[:-1], "0.01", "--overwrite")  # nothing stays of the images before
+    assert few["images"] == len(list(pathlib.Path("parts/images").iterdir())) < len(want), few["images"]
+
+
+def check_auto():
+    """The index out of the environment; a merge by hand that counts the parts itself."""
+    want = files(whole())
+    bare = call(*data(), "auto", *OPTIONS, "--part", "auto", want=2)
+    assert "--part auto/n" in bare["error"]["message"], bare
+    none = {k: "" for k in ("SLURM_ARRAY_TASK_ID",)}
+    assert "SLURM_ARRAY_TASK_ID" in call(*data(), "auto", *OPTIONS, "--part", "auto/2", want=2, env=none)["error"]["message"]
+    first = call(*data(), "auto", *OPTIONS, "--part", "auto/2", env={"SLURM_ARRAY_TASK_ID": "1"})
+    assert not first["whole"] and 0 < first["fraction_done"] < 1, first
+    early = call(*data(), "auto", *OPTIONS, "--merge", want=75)
+    assert "not all parts have ended" in early["error"]["message"], early
+    assert call(*data(), "auto", *OPTIONS, "--part", "auto/2", env={"SLURM_ARRAY_TASK_ID": "0"})["whole"]
+    assert files("auto") == want
+
+
+def check_deadline():
+    """Partial results and 3; taken up again, the same bytes as without a stop."""
+    want = files(whole())
+    out = call(*data(), "late", *OPTIONS, "--deadline", "1ms", want=3)
+    assert out["fraction_done"] < 1, out
+    rows = list(csv.DictReader(open("late/annotations.partial.csv")))
+    assert all(r["fdr"] == "" for r in rows)
+    assert call(*data(), "late", *OPTIONS, "--resume")["whole"]
+    assert files("late") == want
+
+
+def png(content):
+    """Size, grey and alpha values, text chunks of a 16-bit grey+alpha PNG (filters undone)."""
+    assert content[:8] == b"\x89PNG\r\n\x1a\n"
+    at, text, packed = 8, {}, b""
+    while at < len(content):
+        n, kind = struct.unpack(">I4s", content[at:at + 8])
+        body = content[at + 8:at + 8 + n]
+        if kind == b"IHDR":
+            w, h, depth, color = struct.unpack(">IIBB", body[:10])
+            assert (depth, color) == (16, 4)
+        elif kind == b"tEXt":
+            key, value = body.split(b"\0")
+            text[key.decode()] = value.decode()
+        elif kind == b"IDAT":
+            packed += body
+        at += 12 + n
+    raw, stride = zlib.decompress(packed), 4 * w
+    rows, above = [], bytearray(stride)
+    for y in range(h):
+        kind, line = raw[y * (stride + 1)], bytearray(raw[y * (stride + 1) + 1:(y + 1) * (stride + 1)])
+        for i in range(stride):
+            a, b, c = line[i - 4] if i >= 4 else 0, above[i], above[i - 4] if i >= 4 else 0
+            p = a + b - c
+            paeth = a if abs(p - a) <= abs(p - b) and abs(p - a) <= abs(p - c) else b if abs(p - b) <= abs(p - c) else c
+            line[i] = (line[i] + (0, a, b, (a + b) // 2, paeth)[kind]) & 255
+        rows.append([struct.unpack(">HH", line[i:i + 4]) for i in range(0, stride, 4)])
+        above = line
+    return rows, text
+
+
+def check_png():
+    """Grey times the scale of the text chunks gives the intensities of the table back."""
+    rows = [r for r in csv.DictReader(open(whole() / "annotations.csv"))]
+    for row in rows[:5]:
+        pixels, text = png((whole() / "images" / f"{row['ion']}_0.png").read_bytes())
+        assert text["ims:ion"] == row["ion"] and text["ims:peak"] == "0", text
+        low, high = float(text["ims:min"]), float(text["ims:max"])
+        assert abs(high - float(row["max_intensity"])) <= 1e-6 * high and low == 0, (text, row)
+        flat = [p for line in pixels for p in line]
+        assert sum(a == 65535 for _, a in flat) == 1693 and sum(a == 0 for _, a in flat) == len(flat) - 1693
+        assert max(g for g, _ in flat) == 65535
+        step = (high - low) / 65535
+        total = sum(low + g * step for g, a in flat if a)
+        lit = sum(g > 0 for g, _ in flat)
+        assert abs(total - float(row["total_intensity"])) <= step * (lit + 1) * 1.01, (total, row)
+    pixels, text = png((whole() / "tic.png").read_bytes())
+    assert float(text["ims:max"]) > 0 and "ims:ion" not in text
+
+
+def main():
+    names = sys.argv[3:] or [n.removeprefix("check_") for n in globals() if n.startswith("check_")]
+    with tempfile.TemporaryDirectory(prefix="tg-annotate-") as folder:
+        os.chdir(folder)
+        for name in names:
+            globals()["check_" + name]()
+            print("ok  ", name, flush=True)
+        os.chdir("/")
+
+
+main()
