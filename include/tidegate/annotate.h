@@ -43,6 +43,53 @@ TG_API TG_MUST_USE tg_status tg_ims_verify(tg_runtime *rt, const char *url,
                                            void *progress_user, const tg_cancel *cancel,
                                            tg_error *err);
 
+/* --- Made-up data with known truth ----------------------------------------- */
+
+typedef enum tg_ims_number {
+    TG_IMS_NUMBER_F64,
+    TG_IMS_NUMBER_F32,
+    TG_IMS_NUMBER_I32,
+    TG_IMS_NUMBER_I64
+} tg_ims_number;
+
+typedef enum tg_ims_broken {
+    TG_IMS_BROKEN_NOT,
+    TG_IMS_BROKEN_UUID,     /* the two files have different ones */
+    TG_IMS_BROKEN_CHECKSUM, /* not that of the .ibd */
+    TG_IMS_BROKEN_CUT       /* a quarter of the .ibd is missing */
+} tg_ims_broken;
+
+typedef struct tg_ims_generate_options {
+    size_t size;                   /* sizeof(tg_ims_generate_options) */
+    const char *out;               /* path without extension; nothing there is replaced */
+    uint32_t width, height, depth; /* planes: further spectra of the same pixels, with a z */
+    uint64_t seed;
+    uint32_t planted;  /* ions: formulas of the project's list with +H, +Na or +K */
+    uint32_t families; /* of isotopes that belong to no formula, in small discs */
+    uint32_t noise;    /* peaks in each spectrum */
+    uint32_t fill;     /* so many peaks in each spectrum, by more noise; 0: as they come */
+    bool continuous;   /* one m/z axis */
+    bool deflated;     /* zlib arrays */
+    bool zero_based, shuffled;
+    tg_ims_number mz, intensity;
+    tg_ims_broken broken;
+    tg_progress_fn progress;
+    void *progress_user;
+} tg_ims_generate_options;
+
+typedef struct tg_ims_generate_result {
+    size_t size; /* sizeof(tg_ims_generate_result), set by the caller */
+    uint64_t spectra, peaks, xml_bytes, ibd_bytes;
+} tg_ims_generate_result;
+
+/* Write OUT.imzML and OUT.ibd, OUT.db.csv (the formulas) and OUT.truth.csv (the planted ions).
+ * The same bytes for the same options on the same machine. Memory does not grow with the number
+ * of spectra. TG_EXISTS: one of the files is there. */
+TG_API TG_MUST_USE tg_status tg_ims_generate(tg_runtime *rt,
+                                             const tg_ims_generate_options *options,
+                                             tg_ims_generate_result *result,
+                                             const tg_cancel *cancel, tg_error *err);
+
 /* --- Annotation ----------------------------------------------------------- */
 
 typedef enum tg_annotate_instrument {

@@ -107,8 +107,17 @@ void memcpy_run(void *arg, bench_result *result);
 
 /* --- The verbs --------------------------------------------------------------- */
 
+/* bench annotate --generate */
+typedef struct bench_generate {
+    uint64_t seed, depth, planted, families, noise, fill;
+    bool continuous, deflated, zero_based, shuffled;
+    int mz, intensity, broken;
+} bench_generate;
+
 typedef struct bench_options {
     cli_common common;
+    const char *generate;
+    bench_generate made;
     const char *dir, *report, *from;
     cli_list scenario, codec, shard;
     cli_extents shape, chunk_frames, pool_threads;
@@ -121,6 +130,7 @@ typedef struct bench_options {
 int bench_limits(cli *c, const bench_options *o);
 int bench_record(cli *c, const bench_options *o);
 int bench_sweep(cli *c, const bench_options *o);
+int bench_annotate(cli *c, const bench_options *o);
 
 /* Members "machine": cpu, cores, memory, kernel, file system of dir, checksum form. */
 void bench_machine_json(json_out *j, const char *dir);

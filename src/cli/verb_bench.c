@@ -32,12 +32,33 @@ static const cli_option options_table[] = {
     {"shard", CLI_LIST, AT(shard), "SIZE|none", "sweep: repeatable (32MiB, 128MiB, none)"},
     {"pool-threads", CLI_EXTENTS, AT(pool_threads), "1,2,...", "sweep: threads (as --threads)"},
     {"report", CLI_TEXT, AT(report), "FILE.html", "sweep: draw it"},
+    {"generate", CLI_TEXT, AT(generate), "OUT",
+     "annotate: make OUT.imzML, OUT.ibd, OUT.db.csv, OUT.truth.csv; --shape is its size "
+     "(36,48)"},
+    {"seed", CLI_NATURAL, AT(made.seed), "N", "generate: of all that is drawn (1)"},
+    {"planes", CLI_COUNT, AT(made.depth), "N", "generate: in z (1)"},
+    {"planted", CLI_NATURAL, AT(made.planted), "N", "generate: ions of the database (137)"},
+    {"families", CLI_NATURAL, AT(made.families), "N",
+     "generate: false isotope families, for decoys to meet (2600)"},
+    {"noise", CLI_NATURAL, AT(made.noise), "N", "generate: peaks in each spectrum (60)"},
+    {"fill", CLI_COUNT, AT(made.fill), "N", "generate: noise up to N peaks in each spectrum"},
+    {"continuous", CLI_FLAG, AT(made.continuous), NULL, "generate: one m/z axis"},
+    {"zlib", CLI_FLAG, AT(made.deflated), NULL, "generate: compressed arrays"},
+    {"zero-based", CLI_FLAG, AT(made.zero_based), NULL, "generate: positions from 0"},
+    {"shuffled", CLI_FLAG, AT(made.shuffled), NULL, "generate: spectra in no order"},
+    {"mz-type", CLI_CHOICE, AT(made.mz), "f64|f32|i32|i64", "generate: m/z arrays (f64)"},
+    {"intensity-type", CLI_CHOICE, AT(made.intensity), "f64|f32|i32|i64",
+     "generate: intensity arrays (f32)"},
+    {"broken", CLI_CHOICE, AT(made.broken), "not|uuid|checksum|cut",
+     "generate: with a fault (not)"},
 };
 
 static void defaults(void *options)
 {
     bench_options *o = options;
     o->dir = ".";
+    o->made = (bench_generate){
+        .seed = 1, .planted = 137, .families = 2600, .noise = 60, .intensity = 1};
 }
 
 static int run(cli *c, void *options)
@@ -55,24 +76,28 @@ static int run(cli *c, void *options)
         (void)cli_fail(&c->err, TG_INVALID, "--dir: '%.200s' is no folder", o->dir);
         return CLI_USAGE;
     }
+    if (strcmp(what, "annotate") == 0)
+        return bench_annotate(c, o);
     if (strcmp(what, "limits") == 0)
         return bench_limits(c, o);
     if (strcmp(what, "record") == 0)
         return o->sweep ? bench_sweep(c, o) : bench_record(c, o);
-    (void)cli_fail(&c->err, TG_INVALID, "got '%.60s', want bench limits or bench record", what);
+    (void)cli_fail(&c->err, TG_INVALID, "got '%.60s', want bench limits, record or annotate",
+                   what);
     return CLI_USAGE;
 }
 
 const cli_verb cli_bench = {
     .name = "bench",
-    .operands = "limits|record",
+    .operands = "limits|record|annotate",
     .least = 1,
     .most = 1,
     .summary = "measure this machine's limits, and how near recording comes to them",
     .example = "  tidegate bench limits --dir /data\n"
                "  tidegate bench record --scenario frames8m --dir /data --json\n"
                "  tidegate bench record --sweep --shape 2048,2048 --dtype uint16 --dir /data "
-               "--report sweep.html\n",
+               "--report sweep.html\n"
+               "  tidegate bench annotate --generate /data/made --shape 300,400 --fill 500\n",
     .options = options_table,
     .n_options = sizeof options_table / sizeof options_table[0],
     .defaults = defaults,

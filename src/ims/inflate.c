@@ -60,3 +60,28 @@ tg_status tg_ims_inflate(tg_bytes src, uint8_t *dst, size_t n, tg_error *err)
     (void)inflateEnd(&z);
     return st;
 }
+
+size_t tg_ims_deflate_bound(size_t n)
+{
+    return compressBound((uLong)n);
+}
+
+tg_status tg_ims_deflate(tg_bytes src, uint8_t *dst, size_t cap, size_t *n, tg_error *err)
+{
+    z_stream z = {.zalloc = take, .zfree = give_back};
+
+    if (src.len > UINT_MAX || cap > UINT_MAX)
+        return tg_fail(err, TG_UNSUPPORTED, "an array of %zu bytes", src.len);
+    if (deflateInit(&z, Z_BEST_SPEED) != Z_OK)
+        return tg_fail(err, TG_NO_MEMORY, "no memory to deflate");
+    z.next_in = (Bytef *)(uintptr_t)src.data;
+    z.avail_in = (unsigned)src.len;
+    z.next_out = dst;
+    z.avail_out = (unsigned)cap;
+    int rc = deflate(&z, Z_FINISH);
+    *n = cap - z.avail_out;
+    (void)deflateEnd(&z);
+    return rc == Z_STREAM_END
+               ? TG_OK
+               : tg_fail(err, TG_INVALID, "%zu bytes do not deflate into %zu", src.len, cap);
+}
