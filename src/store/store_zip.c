@@ -127,6 +127,15 @@ uint64_t tg_zip_base_bytes(const tg_store *zip)
     return ((const zip_store *)zip)->base_bytes;
 }
 
+void tg_zip_each_key(const tg_store *zip, tg_list_fn fn, void *user)
+{
+    const zip_dir *d = &((const zip_store *)zip)->dir;
+
+    for (uint32_t i = 0; i < d->n; i++)
+        if (!fn(user, tg_zip_dir_name(d, tg_zip_dir_at(d, i))))
+            return;
+}
+
 static tg_status zip_new(zip_store **out, const char *path, bool no_sync, tg_error *err)
 {
     zip_store *z = tg_calloc(1, sizeof *z);

@@ -29,6 +29,9 @@ bool tg_store_is_zip(const tg_store *s); /* and not a wrapper around one */
 /* Bytes of the archive when it was opened, 0 if it was created: tg_zip_reopen()'s base_bytes.
  */
 uint64_t tg_zip_base_bytes(const tg_store *zip);
+/* Its keys in the order of the archive, where that means something (tg_store_list() sorts). fn
+ * as for tg_store_list(). No call on the store may write meanwhile. */
+void tg_zip_each_key(const tg_store *zip, tg_list_fn fn, void *user);
 
 /* tg_store_put() that says where the entry went. On return the bytes are the kernel's: they
  * survive a kill; tg_store_sync() makes them durable. crc32 (may be NULL): that of data, if the

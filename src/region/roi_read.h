@@ -1,0 +1,82 @@
+/* region/roi_read.h - lists of regions out of what people have: what --rois names. The formats
+ * are in docs/formats/regions.md. Guesses are refused: a header or a member says what a number
+ * means, or the file is not read. */
+#ifndef TG_REGION_ROI_READ_H
+#define TG_REGION_ROI_READ_H
+
+#include "region/rois.h"
+#include "store/store.h"
+#include "tidegate/cancel.h"
+
+/* Outlines, for lists of GeoJSON and ImageJ; x and y in pixels, of corners: the pixel (0, 0)
+ * covers 0..1. {0}: none. */
+typedef struct tg_roi_outlines {
+    uint64_t n_rings, n_points;
+    uint64_t *ring; /* n + 1: the rings of region i are [ring[i], ring[i + 1]) */
+    uint64_t
+        *point; /* n_rings + 1: the points of ring k; the last one is not the first again */
+    double *xy; /* 2 x n_points */
+} tg_roi_outlines;
+
+/* A list, and what its source said beside it. */
+typedef struct tg_roi_set {
+    tg_roi_list list;
+    char format[16]; /* "json", "csv", "geojson", "imagej", "table", "grid", "labels" */
+    /* Where regions are objects of a label image (masking tables, `labels:`): its path in the
+     * image's store; region i is there where it equals label[i]. NULL: none. */
+    char *labels;
+    tg_roi_outlines outlines;
+} tg_roi_set;
+
+void tg_roi_set_destroy(tg_roi_set *s);
+static inline void tg_roi_set_auto(tg_roi_set *s)
+{
+    tg_roi_set_destroy(s);
+}
+
+/* What the words of --rois are relative to. */
+typedef struct tg_roi_source {
+    tg_store *store;   /* the image's; NULL: only files can be read */
+    const char *image; /* path of the image's group in it: tables/ and labels/ lie below */
+    /* The array that the regions are of: for grids, and for files that name axes by their
+     * place. axes NULL: not known, then two are y, x and three are z, y, x. */
+    const tg_shape *array;
+    const char *const *axes;
+    size_t limit; /* most bytes that the set and reading it may take */
+} tg_roi_source;
+
+/* text: "FILE.json", "FILE.csv" (also .tsv), "FILE.geojson", "FILE.zip" or "FILE.roi" (ImageJ),
+ * "table:NAME", "grid:SIZE[/STEP]", "labels:PATH" (a label image of the image's store; a group
+ * means its first level). TG_NOT_FOUND: no such file or table; TG_INVALID: not one of these;
+ * TG_CORRUPT with row, feature or entry: what cannot be, or could mean two things;
+ * TG_UNSUPPORTED: a form by name that is not read; TG_OVER_BUDGET: both numbers. */
+TG_MUST_USE tg_status tg_roi_read(tg_roi_set *out, const char *text,
+                                  const tg_roi_source *source, const tg_cancel *cancel,
+                                  tg_error *err);
+
+/* --- One format each; source as above (may be NULL where it is not named) ------------------
+ */
+
+TG_MUST_USE tg_status tg_roi_read_csv(tg_roi_set *out, tg_bytes text,
+                                      const tg_roi_source *source, tg_error *err);
+TG_MUST_USE tg_status tg_roi_read_geojson(tg_roi_set *out, tg_bytes text, size_t limit,
+                                          tg_error *err);
+/* One .roi; name: used where the file has none. */
+TG_MUST_USE tg_status tg_roi_read_imagej(tg_roi_set *out, tg_bytes roi, const char *name,
+                                         size_t limit, tg_error *err);
+TG_MUST_USE tg_status tg_roi_read_roiset(tg_roi_set *out, const char *zip, size_t limit,
+                                         const tg_cancel *cancel, tg_error *err);
+/* A table of Fractal or ngio at a path of the store. */
+TG_MUST_USE tg_status tg_roi_read_table(tg_roi_set *out, tg_store *store, const char *path,
+                                        size_t limit, const tg_cancel *cancel, tg_error *err);
+/* Boxes of all labels but 0, by label, axes from the array's names or their number. */
+TG_MUST_USE tg_status tg_roi_read_labels(tg_roi_set *out, tg_store *store, const char *path,
+                                         size_t limit, const tg_cancel *cancel, tg_error *err);
+
+/* Pixels of a region: dst (height x width bytes, C order) becomes 1 where the pixel's centre
+ * lies inside the region's outline by the even-odd rule, else 0. The corner of dst is the pixel
+ * (y, x). A region without an outline is all 1. */
+void tg_roi_outline_mask(const tg_roi_outlines *o, uint64_t region, int64_t y, int64_t x,
+                         uint64_t height, uint64_t width, uint8_t *dst);
+
+#endif
