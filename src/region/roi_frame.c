@@ -327,7 +327,7 @@ static tg_status napari(tg_roi_set *out, const tg_frame *f, const tg_roi_source 
             break;
         TG_TRY(check_numbers(k.axis[k.n], err));
     }
-    if (k.index == NULL || k.index->number == NULL || k.n < 2)
+    if (k.index == NULL || k.index->number == NULL || k.type == NULL || k.n < 2)
         return tg_fail(err, TG_CORRUPT,
                        "a table of napari's shapes needs index, shape-type, axis-0, axis-1");
     TG_TRY(place_axes(source, k.n, axes, err));

@@ -142,6 +142,7 @@ static void csv_that_is_refused(void)
         {"label rounded", "y0,y1,x0,x1,label\n0,1,0,1,9007199254740993\n", TG_CORRUPT, "2^53"},
         {"a line", "index,shape-type,vertex-index,axis-0,axis-1\n0,line,0,1,1\n",
          TG_UNSUPPORTED, "line"},
+        {"shapes of no type", "index,axis-0,axis-1\n0,1,1\n", TG_CORRUPT, "shape-type"},
         {"4 places",
          "bbox-0,bbox-1,bbox-2,bbox-3,bbox-4,bbox-5,bbox-6,bbox-7\n"
          "0,0,0,0,1,1,1,1\n",
