@@ -42,6 +42,8 @@ static tg_status read_text(tg_roi_set *out, const char *path, const tg_roi_sourc
         return tg_roi_read_geojson(out, bytes, rest.limit, err);
     if (ends_with(path, ".roi"))
         return tg_roi_read_imagej(out, bytes, "", rest.limit, err);
+    if (ends_with(path, ".json"))
+        return tg_roi_read_json(out, bytes, rest.limit, err);
     return tg_roi_read_csv(out, bytes, &rest, err);
 }
 
@@ -79,10 +81,15 @@ static tg_status read_source(tg_roi_set *out, const char *text, const tg_roi_sou
         TG_TRY(below_image(path, source, NULL, text + 7, err));
         return tg_roi_read_labels(out, source->store, path, source->limit, cancel, err);
     }
+    if (strncmp(text, "grid:", 5) == 0) {
+        if (source->array == NULL)
+            return tg_fail(err, TG_INVALID, "'%.60s': of which array?", text);
+        return tg_roi_grid(out, text + 5, source->array, source->axes, source->limit, err);
+    }
     if (ends_with(text, ".zip"))
         return tg_roi_read_roiset(out, text, source->limit, cancel, err);
     if (ends_with(text, ".csv") || ends_with(text, ".tsv") || ends_with(text, ".geojson") ||
-        ends_with(text, ".roi"))
+        ends_with(text, ".roi") || ends_with(text, ".json"))
         return read_text(out, text, source, cancel, err);
     return tg_fail(err, TG_INVALID,
                    "regions '%.200s': want FILE.json, FILE.csv, FILE.geojson, FILE.zip, "

@@ -54,9 +54,16 @@ TG_MUST_USE tg_status tg_roi_read(tg_roi_set *out, const char *text,
                                   const tg_roi_source *source, const tg_cancel *cancel,
                                   tg_error *err);
 
+/* Boxes of SIZE (the last two axes where it is one number, else as many as it has), one every
+ * STEP (SIZE), in C order; those at the border are cut. TG_INVALID: not "SIZE[/STEP]". */
+TG_MUST_USE tg_status tg_roi_grid(tg_roi_set *out, const char *text, const tg_shape *array,
+                                  const char *const *axes, size_t limit, tg_error *err);
+
 /* --- One format each; source as above (may be NULL where it is not named) ------------------
  */
 
+TG_MUST_USE tg_status tg_roi_read_json(tg_roi_set *out, tg_bytes text, size_t limit,
+                                       tg_error *err);
 TG_MUST_USE tg_status tg_roi_read_csv(tg_roi_set *out, tg_bytes text,
                                       const tg_roi_source *source, tg_error *err);
 TG_MUST_USE tg_status tg_roi_read_geojson(tg_roi_set *out, tg_bytes text, size_t limit,

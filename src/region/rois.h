@@ -33,6 +33,7 @@ typedef enum tg_px_rule {
     TG_PX_INNER,
     TG_PX_OUTER
 } tg_px_rule;
+TG_MUST_USE tg_status tg_px_rule_parse(const char *name, tg_px_rule *out, tg_error *err);
 
 typedef struct tg_roi_rounding { /* what the rule did */
     uint64_t not_snapped;        /* whose edges were no whole pixels within the tolerance */
@@ -43,8 +44,9 @@ typedef struct tg_roi_rounding { /* what the rule did */
 
 /* Boxes of n regions of an array: `bounds` gets, per region, ndim starts and then ndim
  * exclusive ends. axes and scale (pixel size in the list's unit) are the array's, ndim each.
- * TG_INVALID: an axis of the list that the array lacks, an edge that is no number, negative
- * under fractal1. */
+ * scale may be NULL: all 1. TG_INVALID: an axis of the list that the array lacks (unless all
+ * begin at 0 on it: tables have a z of images that have none), an edge that is no number,
+ * negative under fractal1. */
 TG_MUST_USE tg_status tg_rois_boxes(const tg_roi_list *l, const tg_shape *array,
                                     const char *const *axes, const double *scale,
                                     tg_px_rule rule, uint64_t *bounds,
