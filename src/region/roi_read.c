@@ -102,7 +102,10 @@ tg_status tg_roi_read(tg_roi_set *out, const char *text, const tg_roi_source *so
 {
     const tg_status st = read_source(out, text, source, cancel, err);
 
-    if (st != TG_OK && st != TG_INVALID)
+    if (st == TG_CORRUPT || st == TG_UNSUPPORTED) {
+        if (strncmp(text, "table:", 6) != 0) /* it names itself */
+            tg_error_prefix(err, "'%.200s'", text);
         tg_error_at(err, text, TG_NO_OFFSET);
+    }
     return st;
 }
