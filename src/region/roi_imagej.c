@@ -88,7 +88,9 @@ static tg_status room_for_points(roi *r, size_t n, tg_error *err)
                        "%zu points of an outline, and no more than %zu bytes may be used", n,
                        r->limit);
     r->xy = tg_alloc_array(n, 2 * sizeof(double));
-    return r->xy == NULL ? tg_fail(err, TG_NO_MEMORY, "%zu points", n) : TG_OK;
+    if (r->xy == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "%zu points", n);
+    return TG_OK;
 }
 
 static tg_status read_box(tg_bytes b, roi *r, tg_error *err)
@@ -130,18 +132,19 @@ static tg_status read_points(tg_bytes b, roi *r, tg_error *err)
         return tg_fail(err, TG_CORRUPT, "%zu bytes, %" PRIu32 " points need %zu", b.len, n,
                        need);
     TG_TRY(room_for_points(r, n, err));
-    for (uint32_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
+        double *xy = r->xy + 2 * i;
         if (floats) {
-            const uint8_t *p = b.data + HEADER + 4 * (size_t)n + 4 * (size_t)i;
-            r->xy[2 * i] = get_f32(p);
-            r->xy[2 * i + 1] = get_f32(p + 4 * (size_t)n);
+            const uint8_t *p = b.data + HEADER + 4 * (size_t)n + 4 * i;
+            xy[0] = get_f32(p);
+            xy[1] = get_f32(p + 4 * (size_t)n);
         } else {
-            const uint8_t *p = b.data + HEADER + 2 * (size_t)i;
-            r->xy[2 * i] = r->left + (int16_t)get_u16(p);
-            r->xy[2 * i + 1] = r->top + (int16_t)get_u16(p + 2 * (size_t)n);
+            const uint8_t *p = b.data + HEADER + 2 * i;
+            xy[0] = r->left + (int16_t)get_u16(p);
+            xy[1] = r->top + (int16_t)get_u16(p + 2 * (size_t)n);
         }
-        if (!isfinite(r->xy[2 * i]) || !isfinite(r->xy[2 * i + 1]))
-            return tg_fail(err, TG_CORRUPT, "point %" PRIu32 " is no number", i);
+        if (!isfinite(xy[0]) || !isfinite(xy[1]))
+            return tg_fail(err, TG_CORRUPT, "point %zu is no number", i);
     }
     r->n_points = n;
     return TG_OK;
@@ -154,8 +157,8 @@ static tg_status ellipse(roi *r, tg_error *err)
     const double two_pi = 6.283185307179586;
 
     TG_TRY(room_for_points(r, N, err));
-    for (uint32_t i = 0; i < N; i++) {
-        const double at = two_pi * i / N;
+    for (size_t i = 0; i < N; i++) {
+        const double at = two_pi * (double)i / N;
         r->xy[2 * i] = (r->left + r->right) / 2 + (r->right - r->left) / 2 * cos(at);
         r->xy[2 * i + 1] = (r->top + r->bottom) / 2 + (r->bottom - r->top) / 2 * sin(at);
     }
@@ -361,8 +364,8 @@ typedef struct axes {
 static void note_axes(axes *a, const roi *r)
 {
     for (int i = 0; i < 5; i++) {
-        a->has[i] = a->has[i] || r->length[i] > 0 || i > 2;
-        a->all[i] = a->all[i] || (r->length[i] == 0 && i <= 2);
+        a->has[i] = a->has[i] || i > 2 || r->length[i] > 0;
+        a->all[i] = a->all[i] || (i <= 2 && r->length[i] == 0);
     }
 }
 
@@ -431,7 +434,8 @@ tg_status tg_roi_read_imagej(tg_roi_set *out, tg_bytes bytes, const char *name, 
 
 typedef struct roiset {
     tg_store *zip;
-    tg_roi_builder *b; /* NULL: the first walk */
+    tg_roi_builder b;
+    bool second; /* walk: what the axes are is known, regions are added */
     axes a;
     tg_buf bytes;
     size_t limit;
@@ -443,6 +447,7 @@ typedef struct roiset {
 
 static void roiset_auto(roiset *s)
 {
+    tg_roi_builder_auto(&s->b);
     tg_buf_free(&s->bytes);
 }
 
@@ -453,13 +458,13 @@ static tg_status take_entry(roiset *s, const char *key, size_t name_len, tg_erro
     TG_TRY(tg_store_get(s->zip, key, tg_range_all(), s->limit, &s->bytes, s->cancel, err));
     TG_TRY(parse((tg_bytes){s->bytes.data, s->bytes.len}, &r, err));
     s->n++;
-    if (s->b == NULL) {
+    if (!s->second) {
         note_axes(&s->a, &r);
         return TG_OK;
     }
     const char *slash = strrchr(key, '/');
     const size_t folder = slash == NULL ? 0 : (size_t)(slash + 1 - key);
-    return add(s->b, &s->a, &r, key + folder, name_len - folder, err);
+    return add(&s->b, &s->a, &r, key + folder, name_len - folder, err);
 }
 
 static bool each_entry(void *user, const char *key)
@@ -477,18 +482,16 @@ static bool each_entry(void *user, const char *key)
 
 static tg_status read_entries(roiset *s, tg_roi_set *out, tg_error *err)
 {
-    TG_AUTO(tg_roi_builder) b = {0};
-
     tg_zip_each_key(s->zip, each_entry, s);
     TG_TRY(s->st);
     if (s->n == 0)
         return tg_fail(err, TG_CORRUPT, "a ZIP file that holds no .roi");
     TG_TRY(name_axes(&s->a, err));
-    tg_roi_begin(&b, "imagej", s->a.names, NULL, s->limit);
-    s->b = &b;
+    tg_roi_begin(&s->b, "imagej", s->a.names, NULL, s->limit);
+    s->second = true;
     tg_zip_each_key(s->zip, each_entry, s);
     TG_TRY(s->st);
-    return tg_roi_finish(&b, out, err);
+    return tg_roi_finish(&s->b, out, err);
 }
 
 tg_status tg_roi_read_roiset(tg_roi_set *out, const char *zip, size_t limit,

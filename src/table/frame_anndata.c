@@ -198,7 +198,7 @@ static tg_status read_numbers(const reader *r, tg_array *a, uint64_t j, tg_frame
 static tg_status read_words(const reader *r, const char *path, words *w, tg_error *err)
 {
     TG_AUTO_PTR(tg_array) a = NULL;
-    tg_dtype dtype;
+    tg_dtype dtype = {0};
 
     TG_TRY(open_1d(r, path, &a, &w->n, &dtype, err));
     if (dtype.kind != TG_DT_STRING)
@@ -240,7 +240,7 @@ static tg_status add_numbers(const reader *r, const char *name, const char *path
 static tg_status add_array(const reader *r, const char *name, const char *path, tg_error *err)
 {
     TG_AUTO_PTR(tg_array) a = NULL;
-    tg_dtype dtype;
+    tg_dtype dtype = {0};
     uint64_t n = 0;
 
     TG_TRY(open_1d(r, path, &a, &n, &dtype, err));
@@ -289,7 +289,7 @@ static tg_status read_part(const reader *r, const char *path, const char *name, 
     const reader own = {part, r->store, r->path, NULL, r->cancel};
     char child[PATH_BYTES];
     TG_AUTO_PTR(tg_array) a = NULL;
-    tg_dtype dtype;
+    tg_dtype dtype = {0};
     uint64_t n = 0;
 
     *part = (tg_frame){.limit = room_left(r), .index = UINT32_MAX};
@@ -388,7 +388,7 @@ static tg_status read_index(const reader *r, const frame_group *g, tg_error *err
 {
     TG_AUTO_PTR(tg_array) a = NULL;
     char path[PATH_BYTES];
-    tg_dtype dtype;
+    tg_dtype dtype = {0};
 
     TG_TRY(tg_path_join(path, sizeof path, g->path, g->index, err));
     TG_TRY(open_1d(r, path, &a, &r->f->n, &dtype, err));
