@@ -200,7 +200,9 @@ uint32_t tg_plan_after(const tg_plan *p, uint64_t k, const uint32_t **regions);
 
 typedef struct tg_plan_stats {
     uint64_t empty, wins_nothing, unclipped; /* regions */
-    uint64_t pieces, pairs;                  /* pairs that overlap: last, first, sequential */
+    uint64_t pieces;
+    uint64_t pairs;    /* that overlap (last, first) or conflict (sequential) */
+    bool pairs_capped; /* there are more */
     uint64_t border_units, border_items, items; /* of units, within the array */
     uint32_t most_writing;                      /* regions in one unit */
     uint64_t file_bytes;

@@ -293,8 +293,8 @@ static void find_least(tg_plan *p)
     p->least_bytes = base_bytes(p, any ? 1 : 0) - saved;
 }
 
-tg_status tg_plan_make(tg_plan *p, const tg_stream_options *o, uint32_t threads,
-                       uint64_t budget, tg_error *err)
+tg_status tg_stream_plan_make(tg_plan *p, const tg_stream_options *o, uint32_t threads,
+                              uint64_t budget, tg_error *err)
 {
     *p = (tg_plan){.n_lanes = o->n_arrays};
     p->lane = tg_calloc(o->n_arrays, sizeof *p->lane);
@@ -313,11 +313,11 @@ tg_status tg_plan_make(tg_plan *p, const tg_stream_options *o, uint32_t threads,
         st = fit(p, o, threads, budget, err);
     }
     if (st != TG_OK)
-        tg_plan_free(p);
+        tg_stream_plan_free(p);
     return st;
 }
 
-void tg_plan_free(tg_plan *p)
+void tg_stream_plan_free(tg_plan *p)
 {
     tg_free(p->lane);
     *p = (tg_plan){0};
@@ -330,9 +330,9 @@ tg_status tg_stream_estimate(tg_runtime *rt, const tg_stream_options *options, u
 
     TG_TRY(tg_options_check(options, err));
     uint64_t budget = options->memory_bytes == 0 ? UINT64_MAX / 4 : options->memory_bytes;
-    TG_TRY(tg_plan_make(&plan, options, tg_runtime_threads(rt), budget, err));
+    TG_TRY(tg_stream_plan_make(&plan, options, tg_runtime_threads(rt), budget, err));
     *bytes = plan.total_bytes;
     *least = plan.least_bytes;
-    tg_plan_free(&plan);
+    tg_stream_plan_free(&plan);
     return TG_OK;
 }

@@ -88,9 +88,9 @@ typedef struct tg_plan {
 } tg_plan;
 /* The options are checked. budget: bytes that may be taken; UINT64_MAX: for an estimate of what
  * would be liked. TG_OVER_BUDGET says the least. */
-TG_MUST_USE tg_status tg_plan_make(tg_plan *p, const tg_stream_options *o, uint32_t threads,
-                                   uint64_t budget, tg_error *err);
-void tg_plan_free(tg_plan *p);
+TG_MUST_USE tg_status tg_stream_plan_make(tg_plan *p, const tg_stream_options *o,
+                                          uint32_t threads, uint64_t budget, tg_error *err);
+void tg_stream_plan_free(tg_plan *p);
 
 /* --- Lanes ------------------------------------------------------------------ */
 

@@ -91,7 +91,7 @@ static tg_status reserve(tg_stream *s, tg_runtime *rt, const tg_stream_options *
     uint64_t most =
         o->memory_bytes == 0 || o->memory_bytes > free_bytes ? free_bytes : o->memory_bytes;
 
-    TG_TRY(tg_plan_make(plan, o, tg_runtime_threads(rt), most, err));
+    TG_TRY(tg_stream_plan_make(plan, o, tg_runtime_threads(rt), most, err));
     tg_status st = tg_budget_reserve(b, plan->total_bytes, "the recorder", err);
     if (st == TG_OK)
         s->reserved = plan->total_bytes;
@@ -203,7 +203,7 @@ tg_status tg_stream_build(tg_stream *s, const tg_stream_options *o, tg_error *er
 
     if (st == TG_OK)
         st = make_lanes(s, o, &plan, err);
-    tg_plan_free(&plan);
+    tg_stream_plan_free(&plan);
     return st == TG_OK ? tg_arena_cut(s, err) : st;
 }
 
