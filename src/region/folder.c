@@ -1,0 +1,411 @@
+/* The folder of a run, and locks in it that need nothing of the file system but link() (or
+ * O_EXCL where there are no links) and survive their owner's death. */
+#ifndef _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE /* gethostname() */
+#endif
+#include "region/folder.h"
+
+#include "tidegate/text.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LINE_BYTES 384
+#define TAKE_TRIES 64
+
+/* --- Crash points ----------------------------------------------------------------- */
+
+void tg_crash_point(void)
+{
+    static atomic_long passed;
+    static atomic_long wanted = -1;
+    long n = atomic_load(&wanted);
+
+    if (n < 0) {
+        uint64_t v = 0;
+        const char *text =
+            getenv("TG_CRASH_AT"); /* NOLINT(concurrency-mt-unsafe): nobody sets */
+        if (text != NULL && tg_parse_u64(text, &v, NULL) != TG_OK)
+            v = 0;
+        n = v > INT32_MAX ? 0 : (long)v;
+        atomic_store(&wanted, n);
+    }
+    if (n > 0 && atomic_fetch_add(&passed, 1) + 1 == n)
+        (void)kill(getpid(), SIGKILL);
+}
+
+/* --- The folder ------------------------------------------------------------------- */
+
+tg_status tg_folder_fail(const tg_folder *s, const char *what, const char *name, tg_error *err)
+{
+    tg_status st =
+        tg_fail_errno(err, "%s '%.200s%s%s'", what, s->path, name[0] == '\0' ? "" : "/", name);
+    tg_error_at(err, s->path, TG_NO_OFFSET);
+    return st;
+}
+
+static bool is_node(const char *dir, size_t len)
+{
+    static const char *const names[] = {"/zarr.json", "/.zgroup", "/.zattrs"};
+    char path[4096];
+    struct stat st;
+
+    for (size_t i = 0; i < 3; i++) {
+        int n = snprintf(path, sizeof path, "%.*s%s", (int)len, dir, names[i]);
+        if (n > 0 && (size_t)n < sizeof path && tg_sys_stat(AT_FDCWD, path, &st, 0) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Length of the path of the hierarchy's root that `root` lies in: parents count while they are
+ * nodes. */
+static size_t hierarchy(const char *root, size_t n)
+{
+    for (size_t at = n; at > 0;) {
+        size_t up = at;
+        while (up > 0 && root[up - 1] != '/')
+            up--;
+        while (up > 1 && root[up - 1] == '/')
+            up--;
+        if (up == 0 || up >= at || (up == 1 && root[0] == '/') || !is_node(root, up))
+            return at;
+        at = up;
+    }
+    return n;
+}
+
+/* "apply", and the array's place in the hierarchy: '/' becomes '-', '-' and '%' are escaped. */
+static void add_name(tg_text *t, const char *inside, const char *node)
+{
+    const char *const parts[] = {inside, node};
+
+    tg_text_add(t, "/apply");
+    for (int p = 0; p < 2; p++) {
+        const char *c = parts[p];
+        while (*c == '/')
+            c++;
+        if (*c != '\0')
+            tg_text_add(t, "-");
+        for (; *c != '\0'; c++) {
+            if (*c == '-' || *c == '%' || *c == ' ')
+                tg_text_addf(t, "%%%02x", (unsigned)(unsigned char)*c);
+            else if (*c != '/')
+                tg_text_add_n(t, c, 1);
+            else if (c[1] != '\0')
+                tg_text_add(t, "-");
+        }
+    }
+}
+
+static tg_status sync_above(const char *path, tg_error *err)
+{
+    char parent[4096];
+    const char *slash = strrchr(path, '/');
+    int n =
+        snprintf(parent, sizeof parent, "%.*s", slash == NULL ? 0 : (int)(slash - path), path);
+
+    if (n < 0 || (size_t)n >= sizeof parent)
+        return tg_fail(err, TG_INVALID, "path '%.200s' is too long", path);
+    const char *name = slash == NULL ? "." : n == 0 ? "/" : parent;
+    TG_AUTO(tg_fd) dir = tg_sys_open(AT_FDCWD, name, O_RDONLY | O_DIRECTORY, 0);
+    return dir < 0 ? tg_fail_errno(err, "open '%.200s'", name) : tg_dir_sync(dir, name, err);
+}
+
+static tg_status make_folder(const tg_folder *s, const char *path, tg_error *err)
+{
+    if (tg_sys_mkdir(AT_FDCWD, path, 0777) == 0)
+        return sync_above(path, err);
+    return errno == EEXIST ? TG_OK : tg_folder_fail(s, "make folder", "", err);
+}
+
+static tg_status open_folder(tg_folder *s, bool make, tg_error *err)
+{
+    /* Another run that ends may remove the folder above between the two calls. */
+    for (int i = 0; i < TAKE_TRIES; i++) {
+        if (make) {
+            TG_TRY(make_folder(s, s->parent, err));
+            if (tg_sys_mkdir(AT_FDCWD, s->path, 0777) == 0)
+                TG_TRY(sync_above(s->path, err));
+            else if (errno == ENOENT)
+                continue;
+            else if (errno != EEXIST)
+                return tg_folder_fail(s, "make folder", "", err);
+        }
+        s->dir = tg_sys_open(AT_FDCWD, s->path, O_RDONLY | O_DIRECTORY, 0);
+        if (s->dir >= 0)
+            return TG_OK;
+        if (errno != ENOENT)
+            return tg_folder_fail(s, "open folder", "", err);
+        if (!make)
+            break;
+    }
+    return tg_fail(err, TG_NOT_FOUND, "there is no folder '%.200s'", s->path);
+}
+
+tg_status tg_folder_open(tg_folder *s, const char *root, const char *node, bool make,
+                         tg_error *err)
+{
+    TG_AUTO(tg_text) parent = {0};
+    TG_AUTO(tg_text) path = {0};
+    size_t n = strlen(root);
+
+    *s = (tg_folder){.dir = -1};
+    while (n > 1 && root[n - 1] == '/')
+        n--;
+    TG_AUTO(tg_text) inside = {0};
+    size_t top = hierarchy(root, n);
+    tg_text_add_n(&inside, root + top, n - top);
+    tg_text_add_n(&parent, root, top);
+    tg_text_add(&parent, ".tidegate");
+    TG_TRY(tg_text_status(&parent, err));
+    tg_text_add(&path, parent.data);
+    add_name(&path, inside.data == NULL ? "" : inside.data, node);
+    TG_TRY(tg_text_status(&inside, err));
+    TG_TRY(tg_text_status(&path, err));
+    s->parent = tg_text_steal(&parent);
+    s->path = tg_text_steal(&path);
+    tg_status st = open_folder(s, make, err);
+    if (st != TG_OK)
+        tg_folder_close(s);
+    return st;
+}
+
+void tg_folder_close(tg_folder *s)
+{
+    if (s->dir >= 0)
+        (void)tg_sys_close(s->dir); /* only read from */
+    tg_free(s->path);
+    tg_free(s->parent);
+    *s = (tg_folder){.dir = -1};
+}
+
+tg_status tg_folder_remove(tg_folder *s, tg_error *err)
+{
+    /* Not empty: another process is there already. */
+    if (tg_sys_unlink(AT_FDCWD, s->path, AT_REMOVEDIR) != 0 && errno != ENOENT &&
+        errno != ENOTEMPTY && errno != EEXIST)
+        return tg_folder_fail(s, "remove folder", "", err);
+    if (tg_sys_unlink(AT_FDCWD, s->parent, AT_REMOVEDIR) != 0 && errno != ENOENT &&
+        errno != ENOTEMPTY && errno != EEXIST)
+        return tg_folder_fail(s, "remove the folder above", "", err);
+    return TG_OK;
+}
+
+tg_status tg_folder_drop(const tg_folder *s, const char *name, tg_error *err)
+{
+    return tg_sys_unlink(s->dir, name, 0) == 0 || errno == ENOENT
+               ? TG_OK
+               : tg_folder_fail(s, "remove", name, err);
+}
+
+bool tg_folder_exists(const tg_folder *s, const char *name)
+{
+    struct stat st;
+    return tg_sys_stat(s->dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+tg_status tg_folder_drop_all(const tg_folder *s, const char *below, const char *prefix,
+                             tg_error *err)
+{
+    char folder[4096], name[300];
+    int n = snprintf(folder, sizeof folder, "%s%s%s", s->path, below == NULL ? "" : "/",
+                     below == NULL ? "" : below);
+    DIR *dir = n > 0 && (size_t)n < sizeof folder ? opendir(folder) : NULL;
+    tg_status st = TG_OK;
+
+    if (dir == NULL)
+        return errno == ENOENT ? TG_OK
+                               : tg_folder_fail(s, "list", below == NULL ? "" : below, err);
+    for (struct dirent *e; /* NOLINTNEXTLINE(concurrency-mt-unsafe): dir is this call's */
+         st == TG_OK && (e = readdir(dir)) != NULL;) {
+        if (strncmp(e->d_name, prefix, strlen(prefix)) != 0 || strcmp(e->d_name, ".") == 0 ||
+            strcmp(e->d_name, "..") == 0)
+            continue;
+        (void)snprintf(name, sizeof name, "%s%s%.255s", below == NULL ? "" : below,
+                       below == NULL ? "" : "/", e->d_name);
+        struct stat info;
+        if (tg_sys_stat(s->dir, name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+            !S_ISDIR(info.st_mode))
+            st = tg_folder_drop(s, name, err);
+    }
+    (void)closedir(dir); /* only read from */
+    return st;
+}
+
+/* --- Locks ------------------------------------------------------------------------ */
+
+static void read_text(int dir, const char *path, char *dst, size_t cap)
+{
+    TG_AUTO(tg_fd) fd = tg_sys_open(dir, path, O_RDONLY, 0);
+    ssize_t n = fd < 0 ? -1 : tg_sys_read(fd, dst, cap - 1);
+    dst[n < 0 ? 0 : n] = '\0';
+}
+
+/* When a process began, in ticks since boot; 0: no such process, or not known. */
+static uint64_t start_time(uint64_t pid)
+{
+    char path[64], text[1024];
+    uint64_t ticks = 0;
+
+    (void)snprintf(path, sizeof path, "/proc/%" PRIu64 "/stat", pid);
+    read_text(AT_FDCWD, path, text, sizeof text);
+    char *at = strrchr(text, ')'); /* the name may hold blanks */
+    for (int field = 2; at != NULL && field < 22; field++)
+        at = strchr(at + 1, ' ');
+    if (at == NULL)
+        return 0;
+    at[1 + strcspn(at + 1, " \n")] = '\0';
+    return tg_parse_u64(at + 1, &ticks, NULL) == TG_OK ? ticks : 0;
+}
+
+typedef struct owner {
+    uint64_t pid, start;
+    char boot[40], host[256];
+} owner;
+
+static void this_process(owner *o)
+{
+    *o = (owner){.pid = (uint64_t)getpid()};
+    o->start = start_time(o->pid);
+    read_text(AT_FDCWD, "/proc/sys/kernel/random/boot_id", o->boot, sizeof o->boot);
+    o->boot[strcspn(o->boot, "\n")] = '\0';
+    if (o->boot[0] == '\0')
+        (void)snprintf(o->boot, sizeof o->boot, "-");
+    if (gethostname(o->host, sizeof o->host - 1) != 0 || o->host[0] == '\0')
+        (void)snprintf(o->host, sizeof o->host, "-");
+}
+
+static const char *next_word(char **at)
+{
+    char *word = *at, *end = word + strcspn(word, " \n");
+
+    *at = *end == '\0' ? end : end + 1;
+    *end = '\0';
+    return word;
+}
+
+static bool parse_owner(const char *text, owner *o)
+{
+    char line[LINE_BYTES], *at = line;
+
+    (void)snprintf(line, sizeof line, "%s", text);
+    *o = (owner){0};
+    if (strchr(text, '\n') == NULL || tg_parse_u64(next_word(&at), &o->pid, NULL) != TG_OK)
+        return false;
+    (void)snprintf(o->boot, sizeof o->boot, "%s", next_word(&at));
+    if (tg_parse_u64(next_word(&at), &o->start, NULL) != TG_OK)
+        return false;
+    (void)snprintf(o->host, sizeof o->host, "%s", next_word(&at));
+    return true;
+}
+
+static bool is_alive(const owner *o, const owner *self)
+{
+    if (strcmp(o->host, self->host) != 0)
+        return true; /* another machine's: nothing here can tell */
+    if (strcmp(o->boot, self->boot) != 0)
+        return false;
+    if (kill((pid_t)o->pid, 0) != 0 && errno == ESRCH)
+        return false;
+    return o->start == 0 || start_time(o->pid) == o->start;
+}
+
+/* The lock under a name of its own, from where it is linked. */
+static tg_status write_own(const tg_folder *s, const char *own, const owner *self,
+                           tg_error *err)
+{
+    char line[LINE_BYTES];
+    int n = snprintf(line, sizeof line, "%" PRIu64 " %s %" PRIu64 " %s\n", self->pid,
+                     self->boot, self->start, self->host);
+    TG_AUTO(tg_fd) fd = tg_sys_open(s->dir, own, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+
+    if (fd < 0)
+        return tg_folder_fail(s, "make", own, err);
+    TG_TRY(tg_fd_write_at(fd, line, (size_t)n, 0, own, err));
+    return tg_fd_close(&fd, own, err);
+}
+
+/* Of several who find a stale lock one moves it; one who moved a lock that was new by then puts
+ * it back. */
+static tg_status remove_stale(const tg_folder *s, const char *name, const char *aside,
+                              const char *seen, tg_error *err)
+{
+    char text[LINE_BYTES];
+
+    if (tg_sys_rename(s->dir, name, s->dir, aside) != 0)
+        return errno == ENOENT ? TG_OK : tg_folder_fail(s, "move", name, err);
+    read_text(s->dir, aside, text, sizeof text);
+    if (strcmp(text, seen) != 0)
+        (void)tg_sys_link(s->dir, aside, s->dir, name);
+    return tg_folder_drop(s, aside, err);
+}
+
+/* *taken: it is ours. Links are refused by some file systems: there a rename that replaces
+ * nothing does the same. */
+static tg_status try_lock(const tg_folder *s, const char *name, const char *own, bool *taken,
+                          tg_error *err)
+{
+    *taken = tg_sys_link(s->dir, own, s->dir, name) == 0;
+    if (*taken || errno == EEXIST)
+        return TG_OK;
+    if (errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS || errno == EMLINK)
+        *taken = tg_sys_rename_new(s->dir, own, s->dir, name) == 0;
+    return *taken || errno == EEXIST ? TG_OK : tg_folder_fail(s, "make", name, err);
+}
+
+static tg_status take_lock(const tg_folder *s, const char *name, const char *own,
+                           const owner *self, tg_error *err)
+{
+    char text[LINE_BYTES], aside[320];
+    owner other;
+    bool taken;
+
+    for (int i = 0; i < TAKE_TRIES; i++) {
+        TG_TRY(try_lock(s, name, own, &taken, err));
+        if (taken)
+            return TG_OK;
+        read_text(s->dir, name, text, sizeof text);
+        if (text[0] == '\0')
+            continue; /* gone by now */
+        if (parse_owner(text, &other) && is_alive(&other, self)) {
+            const bool here = strcmp(other.host, self->host) == 0;
+            return tg_fail(err, TG_BUSY,
+                           "process %" PRIu64 "%s%s is at work here ('%.200s/%s')", other.pid,
+                           here ? "" : " on ", here ? "" : other.host, s->path, name);
+        }
+        (void)snprintf(aside, sizeof aside, "%.200s.stale.%ld", name, (long)getpid());
+        TG_TRY(remove_stale(s, name, aside, text, err));
+    }
+    return tg_fail(err, TG_BUSY, "the lock '%.200s/%s' changes hands all the time", s->path,
+                   name);
+}
+
+tg_status tg_folder_lock(const tg_folder *s, const char *name, tg_error *err)
+{
+    static atomic_uint serial;
+    char own[320];
+    owner self;
+
+    this_process(&self);
+    (void)snprintf(own, sizeof own, "%.200s.own.%ld.%u", name, (long)getpid(),
+                   atomic_fetch_add(&serial, 1));
+    tg_status st = write_own(s, own, &self, err);
+    if (st == TG_OK)
+        st = take_lock(s, name, own, &self, err);
+    (void)tg_sys_unlink(s->dir, own, 0); /* what matters is the other name */
+    return st;
+}
+
+void tg_folder_unlock(const tg_folder *s, const char *name)
+{
+    (void)tg_sys_unlink(s->dir, name, 0); /* a lock that stays is stale */
+}

@@ -1,0 +1,660 @@
+/* The serial step: one thread at a time takes the next region, finds the pieces it needs, and
+ * reserves memory for those that are not there, by eviction if need be. It waits only for
+ * regions in flight, which have all they need. */
+#include "base/clock.h"
+#include "region/engine.h"
+
+#include <string.h>
+#include <unistd.h>
+
+/* --- Buffers ------------------------------------------------------------------------------ */
+
+#define MAPPED_BYTES ((size_t)64 << 10) /* from here on given back to the system when freed */
+
+uint8_t *tg_run_buffer_new(size_t bytes)
+{
+    tg_arena a = {0};
+
+    if (bytes < MAPPED_BYTES)
+        return tg_alloc(bytes == 0 ? 1 : bytes);
+    return tg_arena_map(&a, bytes, NULL) == TG_OK ? a.data : NULL;
+}
+
+/* tg_arena_map() rounds up to whole pages. */
+void tg_run_buffer_free(uint8_t *p, size_t bytes)
+{
+    if (p == NULL)
+        return;
+    if (bytes < MAPPED_BYTES) {
+        tg_free(p);
+        return;
+    }
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    tg_arena a = {p, (bytes + page - 1) / page * page};
+    tg_arena_unmap(&a);
+}
+
+static uint8_t *take_spare(engine *e, bool is_acc)
+{
+    void **list = is_acc ? &e->spare_acc : &e->spare_in;
+    void *p = *list;
+
+    if (p == NULL)
+        return NULL;
+    memcpy(list, p, sizeof *list);
+    e->spare_bytes -= is_acc ? e->acc_bytes : e->in_bytes;
+    return p;
+}
+
+static void give_spare(engine *e, uint8_t *p, bool is_acc)
+{
+    void **list = is_acc ? &e->spare_acc : &e->spare_in;
+    const size_t bytes = is_acc ? e->acc_bytes : e->in_bytes;
+
+    if (p == NULL)
+        return;
+    if (bytes < sizeof *list) { /* has no room for the chain */
+        tg_run_buffer_free(p, bytes);
+        return;
+    }
+    memcpy(p, list, sizeof *list);
+    *list = p;
+    e->spare_bytes += bytes;
+}
+
+/* --- Lists ---------------------------------------------------------------------------------
+ */
+
+void tg_run_piece_list(engine *e, piece *p)
+{
+    piece **oldest = p->is_acc ? &e->oldest_acc : &e->oldest;
+    piece **newest = p->is_acc ? &e->newest_acc : &e->newest;
+
+    if (p->listed)
+        return;
+    p->listed = true;
+    p->newer = NULL;
+    p->older = *newest;
+    if (*newest != NULL)
+        (*newest)->newer = p;
+    else
+        *oldest = p;
+    *newest = p;
+}
+
+void tg_run_piece_unlist(engine *e, piece *p)
+{
+    if (!p->listed)
+        return;
+    p->listed = false;
+    *(p->newer != NULL ? &p->newer->older : p->is_acc ? &e->newest_acc : &e->newest) = p->older;
+    *(p->older != NULL ? &p->older->newer : p->is_acc ? &e->oldest_acc : &e->oldest) = p->newer;
+}
+
+void tg_run_piece_unpin(engine *e, piece *p, bool stays)
+{
+    if (--p->pins > 0)
+        return;
+    if (p->state == PIECE_READY) {
+        if (stays)
+            tg_run_piece_list(e, p);
+    } else if (p->counted && p->state != PIECE_LEAVING) {
+        give_spare(e, p->data, true); /* reserved for a region that has failed */
+        p->data = NULL;
+        p->counted = false;
+        e->memory.used -= e->acc_bytes;
+    }
+}
+
+static piece **bucket(engine *e, uint64_t key)
+{
+    return &e->table[(key * 0x9e3779b97f4a7c15u >> 20) & e->table_mask];
+}
+
+static piece *find_chunk(engine *e, uint64_t key)
+{
+    piece *p = *bucket(e, key);
+    while (p != NULL && p->key != key)
+        p = p->chain;
+    return p;
+}
+
+void tg_run_piece_drop(engine *e, piece *p)
+{
+    tg_run_piece_unlist(e, p);
+    give_spare(e, p->data, p->is_acc);
+    p->data = NULL;
+    if (p->counted)
+        e->memory.used -= p->is_acc ? e->acc_bytes : e->in_bytes + sizeof *p;
+    p->counted = false;
+    if (p->is_acc)
+        return;
+    piece **at = bucket(e, p->key);
+    while (*at != p)
+        at = &(*at)->chain;
+    *at = p->chain;
+    tg_free(p);
+}
+
+/* --- Memory --------------------------------------------------------------------------------
+ */
+
+static void drop_spares(engine *e)
+{
+    for (uint8_t *p; (p = take_spare(e, false)) != NULL;)
+        tg_run_buffer_free(p, e->in_bytes);
+    for (uint8_t *p; (p = take_spare(e, true)) != NULL;)
+        tg_run_buffer_free(p, e->acc_bytes);
+}
+
+/* An accumulator that nobody folds into goes to the swap file; e->lock is let go meanwhile. */
+static tg_status swap_out(engine *e, piece *p, tg_error *err)
+{
+    tg_run_piece_unlist(e, p);
+    p->state = PIECE_LEAVING;
+    tg_mutex_unlock(&e->lock);
+    tg_status st = tg_swap_out(&e->swap, p->data, &p->slot, &p->sum, err);
+    tg_mutex_lock(&e->lock);
+    p->state = st == TG_OK ? PIECE_SWAPPED : PIECE_READY;
+    if (st == TG_OK) {
+        e->r.spilled_bytes += e->acc_bytes;
+        give_spare(e, p->data, true);
+        p->data = NULL;
+        p->counted = false;
+        e->memory.used -= e->acc_bytes;
+    }
+    tg_cond_broadcast(&e->ready);
+    return st;
+}
+
+static bool fits(engine *e, uint64_t need)
+{
+    uint64_t more;
+
+    if (e->memory.used + e->spare_bytes + need <= e->memory.limit)
+        return true;
+    if (e->spare_bytes > 0)
+        drop_spares(e);
+    if (e->memory.used + need <= e->memory.limit)
+        return true;
+    more = e->memory.used + need - e->memory.limit;
+    /* More at once than is missing, so that the budget is not asked for each region. */
+    for (uint64_t ask = more + (more < (1u << 20) ? 1u << 20 : 0); ask >= more; ask = more) {
+        if (tg_budget_reserve(e->budget, ask, "regions", NULL) == TG_OK) {
+            e->memory.limit += ask;
+            return true;
+        }
+        if (ask == more)
+            break;
+    }
+    return false;
+}
+
+/* One step towards room for `need`. *waited: something was given back, look again. False: there
+ * is nothing to evict or to wait for. */
+static bool make_room(engine *e, tg_status *st, tg_error *err)
+{
+    *st = TG_OK;
+    if (e->oldest != NULL) {
+        tg_run_piece_drop(e, e->oldest);
+        return true;
+    }
+    if (e->oldest_acc != NULL) {
+        *st = swap_out(e, e->oldest_acc, err);
+        return true;
+    }
+    if (e->in_flight == 0)
+        return false;
+    tg_cond_wait(&e->room, &e->lock);
+    return true;
+}
+
+/* --- What a region touches ------------------------------------------------------------------
+ */
+
+bool tg_run_unit_is_done(const engine *e, uint32_t u)
+{
+    return e->past.done != NULL && (e->past.done[u / 8] >> (u % 8) & 1) != 0;
+}
+
+bool tg_run_unit_is_own(const engine *e, uint32_t u)
+{
+    return u >= e->first_unit && u < e->end_unit;
+}
+
+void tg_run_touch_begin(const engine *e, touch_walk *w, const uint64_t *unit_index,
+                        const tg_plan_region *r)
+{
+    const tg_array_meta *m = e->o.out->meta;
+    tg_box unit = {.shape = m->shard}, part;
+
+    for (uint32_t d = 0; d < m->info.ndim; d++) {
+        w->origin[d] = unit_index[d] * m->grid.n[d];
+        unit.start[d] = unit_index[d] * m->shard.n[d];
+    }
+    w->more = tg_box_intersect(&unit, &r->write, &part);
+    if (!w->more)
+        return;
+    tg_grid_cover(&part, &m->chunk, &w->cover);
+    memcpy(w->at, w->cover.start, sizeof w->at);
+}
+
+static bool wins_some(const engine *e, uint32_t k, const tg_plan_region *r, const tg_box *chunk)
+{
+    tg_box won, part;
+
+    for (uint32_t i = 0; i < r->n_pieces; i++) {
+        tg_plan_piece(e->o.plan, k, i, &won);
+        if (tg_box_intersect(&won, chunk, &part))
+            return true;
+    }
+    return r->n_pieces == 0;
+}
+
+bool tg_run_touch_next(const engine *e, touch_walk *w, uint32_t k, const tg_plan_region *r,
+                       touch *t)
+{
+    const tg_array_meta *m = e->o.out->meta;
+    uint64_t inside[TG_MAX_NDIM];
+
+    while (w->more) {
+        t->box.shape = m->chunk;
+        for (uint32_t d = 0; d < m->info.ndim; d++) {
+            inside[d] = w->at[d] - w->origin[d];
+            t->box.start[d] = w->at[d] * m->chunk.n[d];
+        }
+        t->inner = (uint32_t)tg_ravel(&m->grid, inside);
+        w->more = tg_box_next(&w->cover, w->at);
+        if (wins_some(e, k, r, &t->box))
+            return true;
+    }
+    return false;
+}
+
+void tg_run_chunks_begin(const engine *e, chunk_walk *w, uint32_t k, const tg_plan_region *r)
+{
+    *w = (chunk_walk){.n = 0};
+    w->n = tg_plan_region_sources(e->o.plan, k, &w->sources);
+    tg_grid_cover(&r->read, &e->o.in->meta->chunk, &w->read);
+}
+
+static bool next_source(const engine *e, chunk_walk *w)
+{
+    const tg_array_meta *m = e->o.in->meta;
+    tg_box unit = {.shape = m->grid};
+    uint64_t index[TG_MAX_NDIM];
+
+    while (!w->more && w->i < w->n) {
+        tg_plan_source_index(e->o.plan, w->sources[w->i++], index);
+        for (uint32_t d = 0; d < m->info.ndim; d++)
+            unit.start[d] = w->origin[d] = index[d] * m->grid.n[d];
+        w->more = tg_box_intersect(&unit, &w->read, &w->cover);
+        memcpy(w->at, w->cover.start, sizeof w->at);
+    }
+    return w->more;
+}
+
+bool tg_run_chunks_next(const engine *e, chunk_walk *w, uint64_t *key, tg_box *box)
+{
+    const tg_array_meta *m = e->o.in->meta;
+    uint64_t inside[TG_MAX_NDIM];
+
+    if (!w->more && !next_source(e, w))
+        return false;
+    box->shape = m->chunk;
+    for (uint32_t d = 0; d < m->info.ndim; d++) {
+        inside[d] = w->at[d] - w->origin[d];
+        box->start[d] = w->at[d] * m->chunk.n[d];
+    }
+    *key = (uint64_t)w->sources[w->i - 1] << 32 | tg_ravel(&m->grid, inside);
+    w->more = tg_box_next(&w->cover, w->at);
+    return true;
+}
+
+/* --- Reserving ------------------------------------------------------------------------------
+ */
+
+static size_t unit_bytes(uint32_t n_inner)
+{
+    return sizeof(live_unit) + n_inner * sizeof(piece);
+}
+
+/* Pieces that are there are pinned; bytes of those that are not. */
+typedef struct needs {
+    uint64_t chunks, rest; /* rest: accumulators, units, room to park */
+} needs;
+
+static void pin_units(engine *e, slot *s, needs *n)
+{
+    const tg_plan_link *links;
+    const uint32_t n_links = tg_plan_region_units(e->o.plan, s->k, &links);
+    tg_plan_unit unit;
+    touch_walk w;
+    touch t;
+
+    for (uint32_t i = 0; i < n_links; i++) {
+        if (!tg_run_unit_is_own(e, links[i].at) || tg_run_unit_is_done(e, links[i].at))
+            continue;
+        tg_plan_unit_get(e->o.plan, links[i].at, &unit);
+        if (unit.border || unit.foreign_reads)
+            continue;
+        live_unit *u = e->live[links[i].at - e->first_unit];
+        if (u == NULL)
+            n->rest += unit_bytes(unit.n_inner);
+        if (unit.ordered && s->parked_bytes == 0) {
+            uint64_t items = 1;
+            for (uint32_t d = 0; d < s->r.write.shape.ndim; d++)
+                items *= s->r.write.shape.n[d];
+            s->parked_bytes = items * e->o.out->meta->info.dtype.size;
+        }
+        tg_run_touch_begin(e, &w, unit.index, &s->r);
+        while (tg_run_touch_next(e, &w, s->k, &s->r, &t)) {
+            if (u == NULL) {
+                n->rest += e->acc_bytes;
+                continue;
+            }
+            piece *p = &u->inner[t.inner];
+            if (!p->counted)
+                n->rest += e->acc_bytes;
+            p->pins++;
+            tg_run_piece_unlist(e, p);
+        }
+    }
+    n->rest += s->parked_bytes;
+}
+
+static void unpin_units(engine *e, slot *s)
+{
+    const tg_plan_link *links;
+    const uint32_t n_links = tg_plan_region_units(e->o.plan, s->k, &links);
+    tg_plan_unit unit;
+    touch_walk w;
+    touch t;
+
+    for (uint32_t i = 0; i < n_links; i++) {
+        live_unit *u =
+            tg_run_unit_is_own(e, links[i].at) ? e->live[links[i].at - e->first_unit] : NULL;
+        if (u == NULL)
+            continue;
+        tg_plan_unit_get(e->o.plan, links[i].at, &unit);
+        tg_run_touch_begin(e, &w, unit.index, &s->r);
+        while (tg_run_touch_next(e, &w, s->k, &s->r, &t)) {
+            tg_run_piece_unpin(e, &u->inner[t.inner], true);
+        }
+    }
+    s->parked_bytes = 0;
+}
+
+static void pin_chunks(engine *e, slot *s, needs *n)
+{
+    chunk_walk w;
+    uint64_t key;
+    tg_box box;
+
+    s->n_ins = 0;
+    tg_run_chunks_begin(e, &w, s->k, &s->r);
+    while (tg_run_chunks_next(e, &w, &key, &box)) {
+        piece *p = find_chunk(e, key);
+        if (p == NULL) {
+            n->chunks += e->in_bytes + sizeof *p;
+        } else {
+            p->pins++;
+            tg_run_piece_unlist(e, p);
+        }
+        s->ins[s->n_ins++] = p;
+    }
+}
+
+static tg_status make_chunks(engine *e, slot *s, tg_error *err)
+{
+    chunk_walk w;
+    uint64_t key;
+    tg_box box;
+
+    tg_run_chunks_begin(e, &w, s->k, &s->r);
+    for (uint32_t i = 0; tg_run_chunks_next(e, &w, &key, &box); i++) {
+        if (s->ins[i] != NULL)
+            continue;
+        piece *p = tg_calloc(1, sizeof *p);
+        if (p == NULL)
+            return tg_fail(err, TG_NO_MEMORY, "decoded chunk");
+        p->key = key;
+        p->pins = 1;
+        p->counted = true;
+        p->left = tg_plan_source_readers(e->o.plan, (uint32_t)(key >> 32))[(uint32_t)key];
+        p->data = take_spare(e, false);
+        p->chain = *bucket(e, key);
+        *bucket(e, key) = p;
+        e->memory.used += e->in_bytes + sizeof *p;
+        s->ins[i] = p;
+    }
+    return TG_OK;
+}
+
+static live_unit *make_unit(engine *e, uint32_t at, const tg_plan_unit *unit, tg_error *err)
+{
+    const size_t bytes = unit_bytes(unit->n_inner);
+    live_unit *u = tg_calloc(1, bytes);
+
+    if (u == NULL) {
+        (void)tg_fail(err, TG_NO_MEMORY, "unit");
+        return NULL;
+    }
+    u->u = at;
+    u->left = unit->n_writing;
+    u->ordered = unit->ordered;
+    u->full = unit->full;
+    u->n_inner = unit->n_inner;
+    u->bytes = bytes;
+    memcpy(u->index, unit->index, sizeof u->index);
+    for (uint32_t i = 0; i < u->n_inner; i++)
+        u->inner[i] = (piece){.is_acc = true, .key = i, .slot = TG_NO_SLOT};
+    e->live[at - e->first_unit] = u;
+    e->memory.used += bytes;
+    return u;
+}
+
+static tg_status make_units(engine *e, slot *s, tg_error *err)
+{
+    const tg_plan_link *links;
+    const uint32_t n_links = tg_plan_region_units(e->o.plan, s->k, &links);
+    tg_plan_unit unit;
+    touch_walk w;
+    touch t;
+
+    for (uint32_t i = 0; i < n_links; i++) {
+        if (!tg_run_unit_is_own(e, links[i].at) || tg_run_unit_is_done(e, links[i].at))
+            continue;
+        tg_plan_unit_get(e->o.plan, links[i].at, &unit);
+        if (unit.border || unit.foreign_reads)
+            continue;
+        live_unit *u = e->live[links[i].at - e->first_unit];
+        const bool made = u == NULL;
+        if (made)
+            u = make_unit(e, links[i].at, &unit, err);
+        if (u == NULL)
+            return TG_NO_MEMORY;
+        tg_run_touch_begin(e, &w, unit.index, &s->r);
+        while (tg_run_touch_next(e, &w, s->k, &s->r, &t)) {
+            piece *p = &u->inner[t.inner];
+            p->pins += made;
+            if (p->counted)
+                continue;
+            p->counted = true;
+            e->memory.used += e->acc_bytes;
+            if (p->data == NULL)
+                p->data = take_spare(e, true);
+        }
+    }
+    return TG_OK;
+}
+
+static void unpin_chunks(engine *e, slot *s)
+{
+    for (uint32_t i = 0; i < s->n_ins; i++)
+        if (s->ins[i] != NULL && --s->ins[i]->pins == 0)
+            tg_run_piece_list(e, s->ins[i]);
+    s->n_ins = 0;
+}
+
+/* None is kept: each is read while it is gathered. */
+static tg_status pass_chunks(engine *e, slot *s)
+{
+    chunk_walk w;
+    uint64_t key;
+    tg_box box;
+
+    tg_run_chunks_begin(e, &w, s->k, &s->r);
+    for (s->n_ins = 0; tg_run_chunks_next(e, &w, &key, &box); s->n_ins++)
+        s->ins[s->n_ins] = NULL;
+    return TG_OK;
+}
+
+/* Room for all that the region needs; everything it needs is then there and pinned. A region
+ * whose chunks of IN do not fit beside the rest, with nothing else in flight, reads them one
+ * after the other while it gathers. */
+static tg_status reserve(engine *e, slot *s, tg_error *err)
+{
+    for (;;) {
+        needs n = {0, 0};
+        bool passing = false;
+        tg_status st;
+
+        s->parked_bytes = 0;
+        pin_units(e, s, &n);
+        pin_chunks(e, s, &n);
+        while (!fits(e, n.rest + n.chunks)) {
+            if (e->oldest == NULL && e->oldest_acc == NULL && e->in_flight > 0)
+                break;
+            if (!make_room(e, &st, err)) {
+                if (n.chunks > 0 || s->n_ins > 0) { /* one after the other, then */
+                    unpin_chunks(e, s);
+                    n.chunks = 0;
+                    passing = true;
+                    continue;
+                }
+                unpin_units(e, s);
+                return tg_fail(err, TG_OVER_BUDGET,
+                               "region %u needs %llu bytes beside the %llu that the run "
+                               "holds, %llu is the budget",
+                               s->k, (unsigned long long)n.rest,
+                               (unsigned long long)(e->memory.used + e->reserved),
+                               (unsigned long long)tg_budget_total(e->budget));
+            }
+            if (st != TG_OK || e->stop)
+                return st != TG_OK ? st : TG_CANCELLED;
+        }
+        if (fits(e, n.rest + n.chunks)) {
+            e->memory.used += s->parked_bytes;
+            TG_TRY(make_units(e, s, err));
+            return passing ? pass_chunks(e, s) : make_chunks(e, s, err);
+        }
+        /* Let go, so that what others end can be evicted, and look again. */
+        unpin_units(e, s);
+        unpin_chunks(e, s);
+        tg_cond_wait(&e->room, &e->lock);
+        if (e->stop)
+            return TG_CANCELLED;
+    }
+}
+
+/* --- Which is next --------------------------------------------------------------------------
+ */
+
+/* Is there a unit that waits for this region? */
+static bool is_wanted(const engine *e, uint32_t k, const tg_plan_region *r)
+{
+    const tg_plan_link *links;
+    const uint32_t n = tg_plan_region_units(e->o.plan, k, &links);
+
+    if (r->wins_nothing || n == 0)
+        return true;
+    for (uint32_t i = 0; i < n; i++)
+        if (!tg_run_unit_is_done(e, links[i].at))
+            return true;
+    return false;
+}
+
+static bool take_next(engine *e, slot *s)
+{
+    while (e->cursor < e->end) {
+        const uint64_t i = e->cursor++;
+        s->k = !e->list_order ? tg_plan_issued(e->o.plan, i)
+               : e->reverse   ? (uint32_t)(e->end - 1 - i)
+                              : (uint32_t)i;
+        tg_plan_region_get(e->o.plan, s->k, &s->r);
+        if (s->r.empty || s->r.part != e->o.part || !is_wanted(e, s->k, &s->r))
+            continue;
+        return true;
+    }
+    return false;
+}
+
+void tg_run_sample(engine *e, bool force)
+{
+    const int64_t now = tg_clock_ns();
+    tg_engine_sample *list = e->r.samples;
+
+    if (!force && (uint64_t)(now - e->sampled_ns) < e->sample_every_ns)
+        return;
+    if (e->r.n_samples == TG_SAMPLES) { /* half as many, twice as far apart */
+        for (uint32_t i = 0; i < TG_SAMPLES / 2; i++)
+            list[i] = list[2 * i + 1];
+        e->r.n_samples = TG_SAMPLES / 2;
+        e->sample_every_ns *= 2;
+    }
+    e->sampled_ns = now;
+    list[e->r.n_samples++] = (tg_engine_sample){
+        .seconds = (double)(now - e->began_ns) * 1e-9,
+        .calls = e->r.calls,
+        .in_flight = e->in_flight,
+        .bytes_read = e->r.bytes_read,
+        .bytes_written = e->r.bytes_written,
+        .memory_bytes = e->memory.used + e->reserved,
+        .failed = e->r.failed,
+    };
+}
+
+static bool issue_locked(engine *e, slot *s)
+{
+    tg_error err = {0};
+
+    while (e->issuing && !e->stop)
+        tg_cond_wait(&e->turn, &e->lock);
+    if (e->stop)
+        return false;
+    e->issuing = true;
+    tg_status st = tg_cancel_check(e->cancel, &err);
+    bool have = st == TG_OK && take_next(e, s);
+    if (have)
+        st = reserve(e, s, &err);
+    e->issuing = false;
+    if (st != TG_OK) {
+        if (!e->stop && e->failed.code == TG_OK)
+            e->failed = err;
+        e->stop = true;
+        have = false;
+    }
+    if (e->memory.used > e->memory.peak)
+        e->memory.peak = e->memory.used;
+    if (have) {
+        e->in_flight++;
+        if (e->in_flight > e->r.in_flight_peak)
+            e->r.in_flight_peak = e->in_flight;
+        tg_run_sample(e, false);
+    }
+    if (e->stop) {
+        tg_cond_broadcast(&e->ready);
+        tg_cond_broadcast(&e->has_context);
+        tg_cond_broadcast(&e->turn);
+    } else {
+        tg_cond_signal(&e->turn);
+    }
+    return have;
+}
+
+bool tg_run_issue(engine *e, slot *s)
+{
+    TG_LOCKED_FOR_IO(&e->lock); /* let go while a piece is swapped out */
+    return issue_locked(e, s);
+}

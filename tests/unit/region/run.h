@@ -1,0 +1,449 @@
+/* Random plans and what comes of them: the list-order loop, pixel by pixel. */
+#ifndef TG_TESTS_REGION_RUN_H
+#define TG_TESTS_REGION_RUN_H
+
+#include "check.h"
+#include "region/engine.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static uint64_t rng_state = 1;
+static inline uint64_t rng(uint64_t below)
+{
+    rng_state ^= rng_state << 13;
+    rng_state ^= rng_state >> 7;
+    rng_state ^= rng_state << 17;
+    return below == 0 ? 0 : rng_state % below;
+}
+
+#define MAX_ITEMS   4096
+#define MAX_REGIONS 24
+
+/* One random case. Items are uint16. */
+typedef struct scenario {
+    uint32_t ndim;
+    uint64_t shape[4], chunk[4], shard[4], in_chunk[4], halo[4];
+    bool sharded, in_sharded, in_place, out_there, zstd, compressed;
+    tg_policy policy;
+    uint32_t n, parts, jobs;
+    uint64_t bounds[MAX_REGIONS * 8];
+    uint16_t in[MAX_ITEMS], out[MAX_ITEMS], want[MAX_ITEMS];
+    bool written[MAX_ITEMS];
+    uint64_t items, memory;
+    char dir[128];
+} scenario;
+
+static inline uint64_t s_items(const scenario *s)
+{
+    uint64_t n = 1;
+    for (uint32_t d = 0; d < s->ndim; d++)
+        n *= s->shape[d];
+    return n;
+}
+
+/* --- The function: what a region sees and where it is --------------------------------------
+ */
+
+typedef struct probe {
+    tg_function base;
+    atomic_uint calls, in_flight, peak;
+    unsigned hold; /* all wait until so many are in flight */
+    int64_t fail;  /* this region fails; -1: none */
+} probe;
+
+static inline uint16_t probe_item(uint16_t here, uint16_t corner, uint64_t roi)
+{
+    return (uint16_t)(here * 3u + corner + roi * 7u + 2u);
+}
+
+static tg_status probe_call(tg_function *f, const tg_region_call *c, uint32_t number,
+                            const tg_cancel *cancel, tg_error *err)
+{
+    probe *p = (probe *)f;
+    unsigned now = atomic_fetch_add(&p->in_flight, 1) + 1, peak = atomic_load(&p->peak);
+    uint64_t index[TG_MAX_NDIM] = {0};
+    tg_box all = {.shape = {.ndim = c->out.ndim}};
+
+    (void)number;
+    (void)cancel;
+    while (now > peak && !atomic_compare_exchange_weak(&p->peak, &peak, now))
+        ;
+    atomic_fetch_add(&p->calls, 1);
+    for (int i = 0; i < 60000 && atomic_load(&p->peak) < p->hold; i++)
+        (void)nanosleep(&(struct timespec){0, 1000000}, NULL);
+    atomic_fetch_sub(&p->in_flight, 1);
+    if ((int64_t)c->roi == p->fail)
+        return tg_fail(err, TG_INVALID, "told to fail");
+    memcpy(all.shape.n, c->out.shape, c->out.ndim * sizeof *all.shape.n);
+    do {
+        const uint8_t *in = c->in.data;
+        uint8_t *out = c->out.data;
+        uint16_t here, corner, item;
+        memcpy(&corner, in, 2);
+        for (uint32_t d = 0; d < c->out.ndim; d++) {
+            in += (int64_t)(index[d] + c->before[d]) * c->in.strides[d];
+            out += (int64_t)index[d] * c->out.strides[d];
+        }
+        memcpy(&here, in, 2);
+        item = probe_item(here, corner, c->roi);
+        memcpy(out, &item, 2);
+    } while (tg_box_next(&all, index));
+    return TG_OK;
+}
+
+static tg_status probe_fold(tg_function *f, const tg_region_view *base,
+                            const tg_region_view *patch, uint64_t roi, tg_error *err)
+{
+    uint64_t index[TG_MAX_NDIM] = {0};
+    tg_box all = {.shape = {.ndim = base->ndim}};
+
+    (void)f;
+    (void)err;
+    memcpy(all.shape.n, base->shape, base->ndim * sizeof *all.shape.n);
+    do {
+        uint8_t *a = base->data;
+        const uint8_t *b = patch->data;
+        uint16_t x, y;
+        for (uint32_t d = 0; d < base->ndim; d++) {
+            a += (int64_t)index[d] * base->strides[d];
+            b += (int64_t)index[d] * patch->strides[d];
+        }
+        memcpy(&x, a, 2);
+        memcpy(&y, b, 2);
+        x = (uint16_t)(x * 31u + y + roi);
+        memcpy(a, &x, 2);
+    } while (tg_box_next(&all, index));
+    return TG_OK;
+}
+
+static void probe_free(tg_function *f)
+{
+    (void)f;
+}
+
+static inline void probe_init(probe *p)
+{
+    static const tg_function_ops ops = {
+        .call = probe_call, .fold = probe_fold, .free = probe_free};
+    *p = (probe){.base = {.ops = &ops}, .fail = -1};
+    p->base.facts.has_out = true;
+    p->base.facts.out_dtype = (tg_dtype){TG_DT_UINT, 2};
+    p->base.facts.fold = true;
+}
+
+/* --- The loop
+ * ---------------------------------------------------------------------------------- */
+
+static inline uint64_t s_at(const scenario *s, const uint64_t *index)
+{
+    uint64_t n = 0;
+    for (uint32_t d = 0; d < s->ndim; d++)
+        n = n * s->shape[d] + index[d];
+    return n;
+}
+
+static inline double s_weight(const scenario *s, uint64_t k, const uint64_t *index)
+{
+    const uint64_t *b = &s->bounds[k * 2 * s->ndim];
+    double w = 1;
+    for (uint32_t d = 0; d < s->ndim; d++) {
+        uint64_t lo = index[d] - b[d], hi = b[s->ndim + d] - 1 - index[d];
+        uint64_t near = lo < hi ? lo : hi;
+        if (near < s->halo[d])
+            w *= (double)(near + 1) / (double)(s->halo[d] + 1);
+    }
+    return w;
+}
+
+static inline uint16_t s_clip(double v)
+{
+    v = rint(v);
+    return v < 0 ? 0 : v > 65535 ? 65535 : (uint16_t)v;
+}
+
+static inline bool s_inside(const scenario *s, uint64_t k, const uint64_t *index)
+{
+    const uint64_t *b = &s->bounds[k * 2 * s->ndim];
+    for (uint32_t d = 0; d < s->ndim; d++)
+        if (index[d] < b[d] || index[d] >= b[s->ndim + d])
+            return false;
+    return true;
+}
+
+static inline uint16_t s_patch(const scenario *s, uint64_t k, const uint64_t *index)
+{
+    const uint64_t *b = &s->bounds[k * 2 * s->ndim];
+    uint64_t corner[4];
+    for (uint32_t d = 0; d < s->ndim; d++)
+        corner[d] = b[d] > s->halo[d] ? b[d] - s->halo[d] : 0;
+    return probe_item(s->in[s_at(s, index)], s->in[s_at(s, corner)], k);
+}
+
+static inline void s_expect_pixel(scenario *s, const uint64_t *index, int64_t skip)
+{
+    const uint64_t at = s_at(s, index);
+    uint64_t sum = 0, n = 0;
+    double v = 0, w = 0;
+    uint16_t now = s->out[at];
+
+    /* Who wins a pixel is planned: one that fails leaves its own as they were. */
+    const bool won = s->policy == TG_POLICY_LAST || s->policy == TG_POLICY_FIRST;
+    for (uint64_t k = 0; k < s->n; k++) {
+        if (!s_inside(s, k, index) || ((int64_t)k == skip && !won))
+            continue;
+        const uint16_t x = (int64_t)k == skip ? s->out[at] : s_patch(s, k, index);
+        const double weight = s_weight(s, k, index);
+        switch (s->policy) {
+        case TG_POLICY_FIRST:
+            now = n == 0 ? x : now;
+            break;
+        case TG_POLICY_MAX:
+            now = n == 0 || x > now ? x : now;
+            break;
+        case TG_POLICY_MIN:
+            now = n == 0 || x < now ? x : now;
+            break;
+        case TG_POLICY_OR:
+            now = (uint16_t)(n == 0 ? x : now | x);
+            break;
+        case TG_POLICY_AND:
+            now = (uint16_t)(n == 0 ? x : now & x);
+            break;
+        case TG_POLICY_NONZERO:
+            now = x != 0 ? x : now;
+            break;
+        case TG_POLICY_USER:
+            now = (uint16_t)(now * 31u + x + k);
+            break;
+        default:
+            now = x;
+            break;
+        }
+        sum += x;
+        v += weight * (double)x;
+        w += weight;
+        n++;
+    }
+    if (n > 0 && s->policy == TG_POLICY_SUM)
+        now = sum > 65535 ? 65535 : (uint16_t)sum;
+    if (n > 0 && s->policy == TG_POLICY_MEAN) {
+        uint64_t q = sum / n, r = sum % n;
+        now = (uint16_t)(2 * r > n || (2 * r == n && q % 2 == 1) ? q + 1 : q);
+    }
+    if (n > 0 && s->policy == TG_POLICY_BLEND)
+        now = s_clip(v / w);
+    s->want[at] = now;
+    s->written[at] = n > 0;
+}
+
+static inline void s_expect(scenario *s, int64_t skip)
+{
+    uint64_t index[TG_MAX_NDIM] = {0};
+    tg_box all = {.shape = {.ndim = s->ndim}};
+
+    memcpy(all.shape.n, s->shape, s->ndim * sizeof *s->shape);
+    do
+        s_expect_pixel(s, index, skip);
+    while (tg_box_next(&all, index));
+}
+
+/* --- Arrays
+ * -------------------------------------------------------------------------------------- */
+
+typedef struct opened {
+    tg_store *in_store, *out_store;
+    tg_array *in, *out;
+} opened;
+
+static inline void close_arrays(opened *o)
+{
+    tg_array_free(o->in);
+    if (o->out != o->in)
+        tg_array_free(o->out);
+    tg_store_free(o->in_store);
+    tg_store_free(o->out_store);
+    *o = (opened){0};
+}
+
+static inline void s_path(const scenario *s, const char *name, char *dst)
+{
+    (void)snprintf(dst, 160, "%s/%s", s->dir, name);
+}
+
+static inline tg_status make_array(const scenario *s, const char *name, const uint64_t *chunk,
+                                   const uint64_t *shard, const uint16_t *items, tg_error *err)
+{
+    static const uint64_t zero[4];
+    const tg_store_options so = {
+        .size = sizeof so, .mode = TG_STORE_OPEN_OR_CREATE, .no_sync = true};
+    const tg_array_options ao = {.size = sizeof ao,
+                                 .dtype = {TG_DT_UINT, 2},
+                                 .ndim = s->ndim,
+                                 .shape = s->shape,
+                                 .chunk = chunk,
+                                 .shard = shard,
+                                 .codec = s->compressed ? "zstd:1" : "none"};
+    char path[160];
+    TG_AUTO_PTR(tg_store) store = NULL;
+    TG_AUTO_PTR(tg_array) a = NULL;
+
+    s_path(s, name, path);
+    TG_TRY(tg_store_open(path, &so, &store, NULL, err));
+    TG_TRY(tg_array_create(store, "", &ao, &a, NULL, err));
+    return items == NULL ? TG_OK : tg_array_write(a, zero, s->shape, items, NULL, NULL, err);
+}
+
+static inline tg_status open_arrays(const scenario *s, opened *o, tg_error *err)
+{
+    const tg_store_options so = {.size = sizeof so, .mode = TG_STORE_READ_WRITE};
+    char path[160];
+
+    *o = (opened){0};
+    s_path(s, "in.zarr", path);
+    TG_TRY(tg_store_open(path, &so, &o->in_store, NULL, err));
+    TG_TRY(tg_array_open(o->in_store, "", &o->in, NULL, err));
+    s_path(s, s->in_place ? "in.zarr" : "out.zarr", path);
+    TG_TRY(tg_store_open(path, &so, &o->out_store, NULL, err));
+    return tg_array_open(o->out_store, "", &o->out, NULL, err);
+}
+
+static inline void describe_array(tg_plan_array *p, const tg_array *a, const char *url)
+{
+    *p = (tg_plan_array){.url = url,
+                         .path = "",
+                         .dtype = a->meta->info.dtype,
+                         .chunk = a->meta->chunk,
+                         .shard = a->meta->shard};
+    p->shape.ndim = a->meta->info.ndim;
+    memcpy(p->shape.n, a->meta->info.shape, p->shape.ndim * sizeof *p->shape.n);
+}
+
+static inline tg_status make_plan(const scenario *s, const opened *o, tg_plan **plan,
+                                  tg_error *err)
+{
+    tg_plan_spec spec = {.n = s->n, .bounds = s->bounds};
+    tg_plan_facts *f = &spec.facts;
+
+    describe_array(&f->in, o->in, "in");
+    describe_array(&f->out, o->out, "out");
+    f->out_new = !s->out_there && !s->in_place;
+    f->in_place = s->in_place;
+    f->text = "probe";
+    f->rois = "random";
+    f->options = "";
+    f->policy = s->policy;
+    f->parts = s->parts == 0 ? 1 : s->parts;
+    f->commit_ms = 1 + rng(20);
+    for (uint32_t d = 0; d < s->ndim; d++) {
+        f->halo[d] = s->halo[d];
+        f->out_step[d] = 1;
+        f->scale[d] = 1;
+    }
+    return tg_plan_make(plan, &spec, NULL, NULL, err);
+}
+
+static inline tg_status read_result(const scenario *s, uint16_t *items, tg_error *err)
+{
+    static const uint64_t zero[4];
+    opened o;
+    tg_status st = open_arrays(s, &o, err);
+
+    if (st == TG_OK)
+        st = tg_array_read(o.out, zero, s->shape, items, NULL, NULL, err);
+    close_arrays(&o);
+    return st;
+}
+
+/* --- Random cases
+ * ----------------------------------------------------------------------------------- */
+
+static inline bool overlaps(const scenario *s, uint64_t a, uint64_t b)
+{
+    const uint64_t *x = &s->bounds[a * 2 * s->ndim], *y = &s->bounds[b * 2 * s->ndim];
+    for (uint32_t d = 0; d < s->ndim; d++)
+        if (x[d] >= y[s->ndim + d] || y[d] >= x[s->ndim + d])
+            return false;
+    return true;
+}
+
+static inline void random_regions(scenario *s)
+{
+    const uint32_t n = 1 + (uint32_t)rng(MAX_REGIONS);
+
+    s->n = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t *b = &s->bounds[s->n * 2 * s->ndim];
+        for (uint32_t d = 0; d < s->ndim; d++) {
+            b[d] = rng(s->shape[d]);
+            b[s->ndim + d] = b[d] + 1 + rng(s->shape[d] - b[d]);
+        }
+        bool clash = false;
+        for (uint32_t k = 0; k < s->n && s->policy == TG_POLICY_ERROR; k++)
+            clash |= overlaps(s, k, s->n);
+        s->n += !clash;
+    }
+}
+
+static inline void random_scenario(scenario *s, const char *dir)
+{
+    static const tg_policy policies[] = {TG_POLICY_ERROR, TG_POLICY_LAST,    TG_POLICY_FIRST,
+                                         TG_POLICY_MAX,   TG_POLICY_MIN,     TG_POLICY_OR,
+                                         TG_POLICY_AND,   TG_POLICY_SUM,     TG_POLICY_MEAN,
+                                         TG_POLICY_BLEND, TG_POLICY_NONZERO, TG_POLICY_USER};
+    memset(s, 0, sizeof *s);
+    (void)snprintf(s->dir, sizeof s->dir, "%s", dir);
+    s->ndim = 1 + (uint32_t)rng(4);
+    const uint64_t most = s->ndim == 1 ? 200 : s->ndim == 2 ? 40 : s->ndim == 3 ? 12 : 7;
+    s->sharded = rng(2);
+    s->in_place = rng(3) == 0;
+    s->in_sharded = s->in_place ? s->sharded : rng(2);
+    s->out_there = rng(2);
+    s->compressed = rng(2);
+    s->policy = policies[rng(sizeof policies / sizeof *policies)];
+    s->jobs = 1 + (uint32_t)rng(6);
+    s->parts = 1;
+    for (uint32_t d = 0; d < s->ndim; d++) {
+        s->shape[d] = 1 + rng(most);
+        s->chunk[d] = 1 + rng(s->shape[d] < 9 ? s->shape[d] : 9);
+        s->shard[d] = s->chunk[d] * (1 + rng(3));
+        s->in_chunk[d] = s->in_place ? s->chunk[d] : 1 + rng(s->shape[d] + 2);
+        s->halo[d] = rng(3);
+    }
+    s->items = s_items(s);
+    for (uint64_t i = 0; i < s->items; i++) {
+        s->in[i] = (uint16_t)rng(9000);
+        s->out[i] = (uint16_t)(s->out_there ? rng(65536) : 0);
+    }
+    if (s->in_place)
+        memcpy(s->out, s->in, sizeof s->out);
+    random_regions(s);
+}
+
+static inline tg_status make_arrays(const scenario *s, tg_error *err)
+{
+    uint64_t shard[4];
+    for (uint32_t d = 0; d < s->ndim; d++)
+        shard[d] = s->in_place ? s->shard[d] : s->in_chunk[d] * 2;
+    TG_TRY(make_array(s, "in.zarr", s->in_chunk, s->in_sharded ? shard : NULL, s->in, err));
+    if (s->in_place)
+        return TG_OK;
+    return make_array(s, "out.zarr", s->chunk, s->sharded ? s->shard : NULL,
+                      s->out_there ? s->out : NULL, err);
+}
+
+static inline void remove_tree(const char *path)
+{
+    char command[256];
+    (void)snprintf(command, sizeof command, "rm -rf '%s'", path);
+    if (system(command) != 0)
+        (void)fprintf(stderr, "cannot remove %s\n", path);
+}
+
+#endif
