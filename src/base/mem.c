@@ -137,7 +137,16 @@ static size_t round_up(size_t n, size_t to)
     return n > SIZE_MAX - to ? SIZE_MAX : (n + to - 1) / to * to;
 }
 
-tg_status tg_arena_map(tg_arena *a, size_t len, tg_error *err)
+void tg_touch(void *data, size_t len)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    volatile uint8_t *p = data;
+
+    for (size_t i = 0; i < len; i += page - ((uintptr_t)data + i) % page)
+        p[i] = p[i];
+}
+
+tg_status tg_arena_reserve(tg_arena *a, size_t len, tg_error *err)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = round_up(len == 0 ? 1 : len, page);
     void *p = should_fail() || bytes == SIZE_MAX ? MAP_FAILED
@@ -149,10 +158,15 @@ tg_status tg_arena_map(tg_arena *a, size_t len, tg_error *err)
 #ifdef MADV_HUGEPAGE
     (void)madvise(p, bytes, MADV_HUGEPAGE); /* a hint: small pages are only slower */
 #endif
-    for (size_t i = 0; i < bytes; i += page)
-        ((volatile uint8_t *)p)[i] = 0;
     account(bytes);
     *a = (tg_arena){p, bytes};
+    return TG_OK;
+}
+
+tg_status tg_arena_map(tg_arena *a, size_t len, tg_error *err)
+{
+    TG_TRY(tg_arena_reserve(a, len, err));
+    tg_touch(a->data, a->len);
     return TG_OK;
 }
 

@@ -54,13 +54,17 @@ typedef struct tg_bytes {
 } tg_bytes;
 
 /* One block of page-aligned memory for slabs, on huge pages where there are
- * any. Touched whole at once, so that no page fault comes later. {0} is empty. */
+ * any. Touched whole at once, so that no page fault comes later; by tg_arena_reserve() its
+ * owner touches it. {0} is empty. */
 typedef struct tg_arena {
     uint8_t *data; /* page-aligned */
     size_t len;    /* a multiple of the page size */
 } tg_arena;
 
 TG_MUST_USE tg_status tg_arena_map(tg_arena *a, size_t len, tg_error *err);
+TG_MUST_USE tg_status tg_arena_reserve(tg_arena *a, size_t len, tg_error *err);
+/* Touch the pages of a block that nobody else writes to meanwhile; its bytes stay. */
+void tg_touch(void *data, size_t len);
 void tg_arena_unmap(tg_arena *a); /* a becomes empty */
 static inline void tg_arena_auto(tg_arena *a)
 {

@@ -37,14 +37,11 @@ static void cut_slabs(knife *k, tg_lane *n)
     for (uint32_t i = 0; i < p->n_slabs; i++) {
         void *sums = cut_for(k, p->n_chunks, sizeof *r->slabs->sums, WORD);
         uint8_t *real = cut(k, (size_t)n->layout.k, 1);
-        if (k->base == NULL)
-            continue;
-        r->slabs[i] = (tg_slab){.sums = sums, .real = real};
-        r->free_ids[i] = i;
+        if (k->base != NULL)
+            r->slabs[i] = (tg_slab){.sums = sums, .real = real};
     }
     for (uint32_t i = 0; i < n->layout.n_planes; i++)
         n->planes[i] = cut(k, p->n_slabs * n->layout.plane[i].layer_bytes, BLOCK);
-    r->free_in = p->n_slabs;
     r->layer_slots = n->layout.k;
     r->rows_bytes = p->rows_bytes;
     r->row_most = p->row_most;
@@ -102,6 +99,51 @@ static void cut_lane(knife *k, tg_lane *n)
     }
 }
 
+/* --- Touching ---------------------------------------------------------------------------- */
+
+/* Slabs are touched by a thread of their own while the store is made, and handed to the
+ * producer as they come: fresh memory costs a virtual machine as much as a write of it. All
+ * else is touched before. */
+static void touch_slab(tg_lane *n, uint32_t slab)
+{
+    for (uint32_t j = 0; j < n->layout.n_planes; j++) {
+        size_t bytes = n->layout.plane[j].layer_bytes;
+        tg_touch(n->planes[j] + slab * bytes, bytes);
+    }
+    tg_ring_add(&n->ring, slab);
+}
+
+void tg_arena_touch(void *stream)
+{
+    tg_stream *s = stream;
+    bool more = true;
+
+    for (uint32_t slab = 0; more; slab++) {
+        more = false;
+        for (uint32_t i = 0; i < s->n_lanes; i++) {
+            if (slab >= s->lanes[i].ring.n_slabs)
+                continue;
+            touch_slab(&s->lanes[i], slab);
+            more = true;
+        }
+    }
+}
+
+/* All but the slabs: planes lie in the order of lanes and levels. */
+static void touch_others(tg_stream *s)
+{
+    uint8_t *at = s->arena.data;
+
+    for (uint32_t i = 0; i < s->n_lanes; i++) {
+        const tg_lane *n = &s->lanes[i];
+        for (uint32_t j = 0; j < n->layout.n_planes; j++) {
+            tg_touch(at, (size_t)(n->planes[j] - at));
+            at = n->planes[j] + n->plan.n_slabs * n->layout.plane[j].layer_bytes;
+        }
+    }
+    tg_touch(at, s->arena.len - (size_t)(at - s->arena.data));
+}
+
 static void set_up_lane(tg_lane *n)
 {
     for (uint64_t i = 0; i < n->layout.n_open; i++)
@@ -116,11 +158,12 @@ tg_status tg_arena_cut(tg_stream *s, tg_error *err)
 
     for (uint32_t i = 0; i < s->n_lanes; i++)
         cut_lane(&k, &s->lanes[i]);
-    TG_TRY(tg_arena_map(&s->arena, k.at + BLOCK, err));
+    TG_TRY(tg_arena_reserve(&s->arena, k.at + BLOCK, err));
     k = (knife){.base = s->arena.data};
     for (uint32_t i = 0; i < s->n_lanes; i++) {
         cut_lane(&k, &s->lanes[i]);
         set_up_lane(&s->lanes[i]);
     }
+    touch_others(s);
     return TG_OK;
 }

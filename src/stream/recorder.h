@@ -243,7 +243,7 @@ struct tg_stream {
     int64_t open_ns;
     _Atomic int64_t last_append_ns;
 
-    tg_thread *writer, *committer, **encoder_threads;
+    tg_thread *toucher, *writer, *committer, **encoder_threads;
     struct tg_encoder *encoders;
     uint32_t n_encoders;
     tg_signal encode, write, commit, progress;

@@ -1,6 +1,7 @@
 /* stream/recover_open.c - tg_recover(): the lock, the store, and the lanes of a recorder that
  * is no more, opened again without its threads. */
 #include "store/zip_write.h"
+#include "stream/arena.h"
 #include "stream/create.h"
 #include "stream/recover.h"
 
@@ -103,6 +104,7 @@ static tg_status build(recovery *r, tg_runtime *rt, const char *path, tg_error *
     TG_TRY(tg_stream_estimate(rt, &o, &bytes, &least, err));
     o.memory_bytes = least;
     TG_TRY(tg_stream_build(r->s, &o, err));
+    tg_arena_touch(r->s);
     r->lane = tg_calloc(m->n_lanes, sizeof *r->lane);
     if (r->lane == NULL)
         return tg_fail(err, TG_NO_MEMORY, "no memory for %" PRIu32 " arrays", m->n_lanes);

@@ -18,7 +18,7 @@ void tg_ring_destroy(tg_ring *r)
 
 static void count_used(tg_ring *r)
 {
-    atomic_store_explicit(&r->used, r->n_slabs - (uint32_t)(r->free_in - r->free_out),
+    atomic_store_explicit(&r->used, r->touched - (uint32_t)(r->free_in - r->free_out),
                           memory_order_relaxed);
 }
 
@@ -48,8 +48,11 @@ tg_status tg_ring_take(tg_ring *r, int64_t wait_ns, uint32_t *slab, int64_t *wai
     }
 #endif
     while (r->free_in == r->free_out) {
+        /* Slabs that are still being touched come whatever the disk does: they are waited for
+         * also by a producer that does not wait. */
+        bool certain = r->touched < r->n_slabs;
         start = start == 0 ? tg_clock_ns() : start;
-        TG_TRY(wait_for_room(r, wait_ns, start + wait_ns));
+        TG_TRY(wait_for_room(r, certain ? -1 : wait_ns, start + wait_ns));
     }
     *slab = r->free_ids[r->free_out++ % r->n_slabs];
     count_used(r);
@@ -206,6 +209,14 @@ void tg_ring_pop(tg_ring *r, uint32_t n)
     if (n > 0)
         r->popped = r->layers[(r->out + n - 1) % r->n_layers].mark;
     r->out += n;
+}
+
+void tg_ring_add(tg_ring *r, uint32_t slab)
+{
+    TG_LOCKED(&r->lock);
+    r->free_ids[r->free_in++ % r->n_slabs] = slab;
+    r->touched++;
+    tg_cond_broadcast(&r->room);
 }
 
 /* The lock is held. */

@@ -68,6 +68,8 @@ typedef struct tg_ring {
     tg_slab *slabs;
     uint32_t *free_ids; /* a queue of n_slabs places */
     uint64_t free_in, free_out;
+    uint32_t
+        touched; /* slabs handed out by the thread that touches them; the rest is to come */
     _Atomic uint32_t used; /* slabs that are not free */
     tg_layer *layers;      /* a queue of n_layers places */
     uint32_t n_layers;
@@ -129,6 +131,8 @@ bool tg_ring_peek(tg_ring *r, uint32_t ahead, tg_layer *layer);
 void tg_ring_pop(tg_ring *r, uint32_t n);
 /* A slab is free again. */
 void tg_ring_release(tg_ring *r, uint32_t slab);
+/* A slab's first time: its memory is there now. */
+void tg_ring_add(tg_ring *r, uint32_t slab);
 void tg_ring_pin(tg_ring *r, uint32_t slab); /* with the lock held */
 void tg_ring_unpin(tg_ring *r, uint32_t slab);
 /* A mark of the producer's less what was dropped since; true only while nothing is queued. With

@@ -210,6 +210,7 @@ tg_status tg_stream_build(tg_stream *s, const tg_stream_options *o, tg_error *er
 static tg_status open_steps(tg_stream *s, const tg_stream_options *o, tg_error *err)
 {
     TG_TRY(tg_stream_build(s, o, err));
+    TG_TRY(tg_thread_start(&s->toucher, "toucher", tg_arena_touch, s, err));
     TG_TRY(tg_create_prepare(s, o, err));
     TG_TRY(open_places(s, o, err));
     TG_TRY(tg_create(s, o, err));
@@ -287,6 +288,7 @@ static void stop_threads(tg_stream *s)
 
 static void release(tg_stream *s, bool unlock)
 {
+    tg_thread_join(s->toucher);
     for (uint32_t i = 0; i < s->n_lanes; i++)
         free_lane(&s->lanes[i]);
     tg_free(s->lanes);
