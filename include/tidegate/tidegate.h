@@ -12,6 +12,7 @@
 #include "tidegate/ome.h"
 #include "tidegate/plugin.h"
 #include "tidegate/progress.h"
+#include "tidegate/region.h"
 #include "tidegate/rois.h"
 #include "tidegate/runtime.h"
 #include "tidegate/source.h"

@@ -38,7 +38,7 @@ typedef struct tg_function_env {
 } tg_function_env;
 
 typedef struct tg_function_ops {
-    /* Thread-safe; no two calls with one slot overlap. A failure is this region's: TG_ABORTED
+    /* Thread-safe; no two calls with one slot overlap. A failure is this region's: TG_CANCELLED
      * by cancel, else any status; the message does not name the region, the engine does. */
     tg_status (*call)(tg_function *f, const tg_region_call *call, uint32_t slot,
                       const tg_cancel *cancel, tg_error *err);

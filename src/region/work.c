@@ -3,6 +3,9 @@
 #include "region/engine.h"
 
 #include <inttypes.h>
+#if TG_PLANT == 15
+#include <sched.h>
+#endif
 #include <stdio.h>
 #include <string.h>
 

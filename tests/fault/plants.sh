@@ -27,7 +27,7 @@ plant() { # plant NUMBER TARGETS TESTS: one of the tests (a regular expression) 
     fi
 }
 
-wanted=${*:-1 2 3 4 6 7 8 11 12 13 14}
+wanted=${*:-1 2 3 4 6 7 8 11 12 13 14 15}
 rigs='tg_shim fs_shutdown store_victim'
 plant 1 "$rigs" '^fault_store_powercut_'
 plant 2 'test_contract_store_faults' '^contract_store_faults$'
@@ -40,4 +40,5 @@ plant 11 test_exec_pool '^exec_pool$'
 plant 12 test_base_mem '^base_mem$'
 plant 13 test_exec_budget '^exec_budget$'
 plant 14 test_base_journal '^base_journal$'
+plant 15 test_region_engine '^region_engine$'
 [ "$missed" = 0 ]

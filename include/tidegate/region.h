@@ -1,0 +1,109 @@
+/* tidegate/region.h - a function over regions of an array, in parallel, each once, exact. */
+#ifndef TG_REGION_H
+#define TG_REGION_H
+
+#include "tidegate/array.h"
+#include "tidegate/cancel.h"
+#include "tidegate/plugin.h"
+#include "tidegate/progress.h"
+#include "tidegate/runtime.h"
+#include "tidegate/store.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What is to be done. Zero is the default of every member but `size`, the stores and the
+ * function.
+ *
+ * The function takes effect once for each region; the result is what a loop over the list would
+ * give, bit for bit, for any number of threads and parts and after any kill. Pixels that no
+ * region writes keep what OUT has (fill value where OUT is made by this run). */
+typedef struct tg_apply_options {
+    size_t size; /* sizeof(tg_apply_options) */
+    /* IN: an array, or an image, of which the first level is meant. */
+    tg_store *in_store;
+    const char *in_path; /* NULL: "" */
+    /* OUT: an array, made like IN if it is not there; store NULL: none, for functions that make
+     * a table only, or in place. An array that is IN, by whatever path, is changed in place:
+     * each call sees it as it was before the run. */
+    tg_store *out_store;
+    const char *out_path;
+    bool in_place; /* OUT is IN */
+
+    /* The function: one of fn, or a kind and its text: 'o' an operation ("gaussian:sigma=2"),
+     * 'p' a plug-in ("FILE.so[:SYM]"), 'e' a command ("CMD {in} {out}"), 'w' a worker ("CMD").
+     */
+    tg_region_fn fn;
+    void *fn_user;
+    char kind;
+    const char *function;
+
+    /* "FILE.json|csv|geojson|zip|roi", "table:NAME", "grid:SIZE[/STEP]", "labels:PATH". */
+    const char *rois;
+    const char *px_rule; /* NULL: "ngio" */
+    const char *policy;  /* NULL: "error" */
+    const char *base;    /* "fill" (NULL), "input" */
+    const char *read;    /* "snapshot" (NULL), "sequential" */
+    uint64_t halo[TG_MAX_NDIM];
+    uint32_t n_halo; /* 1: of the last two axes; else one for each of the last n_halo axes */
+    const tg_dtype *dtype; /* of a new OUT; NULL: what the function makes of IN's */
+    const char *codec;     /* of a new OUT; NULL: none */
+
+    uint32_t jobs;    /* calls at once; 0: threads of the runtime */
+    bool skip_failed; /* a region whose call fails is left out; else the run ends */
+    uint32_t retries; /* of a call that fails */
+    uint64_t call_timeout_ms;
+    uint64_t commit_interval_ms; /* 0: 1000 */
+    bool keep_undo; /* what is replaced stays in `<root>.tidegate/`, for tg_apply_undo() */
+    tg_progress_fn progress;
+    void *progress_user;
+} tg_apply_options;
+
+#define TG_APPLY_SAMPLES 512
+#define TG_APPLY_SLOWEST 16
+
+typedef struct tg_apply_sample {
+    double seconds; /* since the run began */
+    uint64_t calls, in_flight, bytes_read, bytes_written, memory_bytes, failed;
+} tg_apply_sample;
+
+/* What a run was. Filled as far as it went, also on failure. */
+typedef struct tg_apply_report {
+    size_t size; /* sizeof(tg_apply_report), set by the caller */
+    uint64_t rois, empty, calls, failed;
+    uint64_t units_read, units_written; /* stored units: chunks, or shards */
+    uint64_t bytes_read, bytes_written; /* encoded */
+    uint64_t spilled_bytes, parked_peak_bytes, saturated, memory_peak_bytes, commits;
+    uint32_t in_flight_peak;
+    uint64_t first_failed;         /* position of a region that failed, if `failed` */
+    char why[512];                 /* it did */
+    bool resumed;                  /* an earlier run was taken up */
+    bool was_done;                 /* ... which had ended but for the tidying */
+    uint64_t not_snapped, clamped; /* regions: docs/formats/regions.md */
+    double plan_seconds, seconds;
+    tg_apply_sample samples[TG_APPLY_SAMPLES];
+    uint32_t n_samples;
+    uint64_t slowest_region[TG_APPLY_SLOWEST];
+    double slowest_seconds[TG_APPLY_SLOWEST];
+    uint32_t n_slowest;
+} tg_apply_report;
+
+/* Plan, run, finish. TG_OK also if regions failed and skip_failed is set (report->failed).
+ * TG_CANCELLED, or a kill: the same call goes on where it was stopped. TG_INVALID: refused
+ * before any work, also where the folder beside OUT holds an unfinished run with other
+ * parameters, which the message names. TG_OVER_BUDGET: a region does not fit, both numbers are
+ * named. TG_BUSY: another process is at it. */
+TG_API TG_MUST_USE tg_status tg_apply(tg_runtime *rt, const tg_apply_options *options,
+                                      tg_apply_report *report, const tg_cancel *cancel,
+                                      tg_error *err);
+
+/* Put back what the last run with keep_undo has replaced, finished or not. *n: units.
+ * TG_NOT_FOUND: there is nothing to put back. TG_BUSY: a run is at it. */
+TG_API TG_MUST_USE tg_status tg_apply_undo(tg_store *out_store, const char *out_path,
+                                           uint64_t *n, const tg_cancel *cancel, tg_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

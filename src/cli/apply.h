@@ -1,0 +1,23 @@
+/* cli/apply.h - what apply and the verbs of its pieces share. */
+#ifndef TG_CLI_APPLY_H
+#define TG_CLI_APPLY_H
+
+#include "place.h"
+#include "tidegate/region.h"
+
+typedef struct apply_options {
+    cli_common common;
+    const char *op, *exec, *plugin, *worker;
+    const char *rois, *px_rule, *policy, *halo, *on_error, *codec;
+    int base, read;
+    bool in_place, keep_undo;
+    uint64_t jobs;
+    double call_timeout, commit_interval;
+    tg_dtype dtype;
+} apply_options;
+
+/* From options to what the library wants, but for the stores. */
+TG_MUST_USE tg_status apply_request(cli *c, const apply_options *o, tg_apply_options *request);
+void apply_json(json_out *j, const tg_apply_report *r);
+
+#endif

@@ -1,0 +1,172 @@
+/* Opens the function of a plan by its kind. The built-in operations meet their table here. */
+#include "region/function.h"
+
+#include "base/text.h"
+#include "region/op.h"
+#include "tidegate/array.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const tg_op_kind *const groups[] = {tg_ops_pixel, tg_ops_level, NULL};
+
+static const tg_op_kind *find_kind(const char *name)
+{
+    for (int g = 0; groups[g] != NULL; g++)
+        for (const tg_op_kind *k = groups[g]; k->name != NULL; k++)
+            if (strcmp(k->name, name) == 0)
+                return k;
+    return NULL;
+}
+
+static tg_status fail_unknown(const char *name, tg_error *err)
+{
+    char known[400] = "";
+    for (int g = 0; groups[g] != NULL; g++)
+        for (const tg_op_kind *k = groups[g]; k->name != NULL; k++) {
+            size_t len = strlen(known);
+            (void)snprintf(known + len, sizeof known - len, " %s", k->name);
+        }
+    return tg_fail(err, TG_INVALID, "operation '%.60s' is unknown; known are%s", name, known);
+}
+
+static tg_status call_op(tg_function *f, const tg_region_call *call, uint32_t slot,
+                         const tg_cancel *cancel, tg_error *err)
+{
+    const tg_op *op = (const tg_op *)f;
+    (void)slot;
+    return op->kind->call(op, call, cancel, err);
+}
+
+static uint64_t scratch_op(const tg_function *f, const tg_shape *in, const tg_shape *out)
+{
+    const tg_op *op = (const tg_op *)f;
+    return op->kind->scratch != NULL ? op->kind->scratch(op, in, out) : 0;
+}
+
+static void free_op(tg_function *f)
+{
+    tg_op *op = (tg_op *)f;
+    for (uint32_t d = 0; d < TG_MAX_NDIM; d++)
+        tg_free(op->weights[d]);
+    for (uint32_t i = 0; op->names != NULL && i < f->facts.n_columns; i++)
+        tg_free(op->names[i]);
+    tg_free(op->names);
+    tg_free(op->flat.item);
+    tg_free(op->dark.item);
+    tg_array_free(op->other);
+    tg_store_free(op->other_store);
+    tg_free(op);
+}
+
+static const tg_function_ops op_ops = {call_op, scratch_op, NULL, free_op};
+
+static tg_status check_all_used(const tg_op_text *t, const tg_op_kind *k, tg_error *err)
+{
+    for (uint32_t i = 0; i < t->n; i++)
+        if (!t->param[i].used)
+            return tg_fail(err, TG_INVALID,
+                           "operation '%s' has no parameter '%.60s'; it has %s", k->name,
+                           t->param[i].key, k->params[0] ? k->params : "none");
+    return TG_OK;
+}
+
+static void set_plain_facts(tg_function_facts *facts, const tg_function_env *env)
+{
+    facts->has_out = true;
+    facts->out_shape = *env->in_shape;
+    facts->out_dtype = env->in_dtype;
+    facts->in_place = true;
+    for (uint32_t d = 0; d < TG_MAX_NDIM; d++)
+        facts->out_step[d] = 1;
+}
+
+static tg_status open_op(tg_function **out, const char *text, const tg_function_env *env,
+                         tg_error *err)
+{
+    TG_AUTO(tg_op_text) t = {0};
+    TG_TRY(tg_op_parse(&t, text, err));
+    const tg_op_kind *kind = find_kind(t.name);
+    if (kind == NULL)
+        return fail_unknown(t.name, err);
+    tg_op *op = tg_calloc(1, sizeof *op);
+    if (op == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "no memory for operation '%s'", kind->name);
+    op->f.ops = &op_ops;
+    op->kind = kind;
+    op->in_shape = *env->in_shape;
+    op->in_dtype = env->in_dtype;
+    set_plain_facts(&op->f.facts, env);
+    tg_status st = kind->setup(op, &t, env, err);
+    if (st == TG_OK)
+        st = check_all_used(&t, kind, err);
+    if (st != TG_OK) {
+        free_op(&op->f);
+        return st;
+    }
+    *out = &op->f;
+    return TG_OK;
+}
+
+/* --- A program's own --- */
+
+typedef struct own_function {
+    tg_function f;
+    tg_region_fn fn;
+    void *user;
+} own_function;
+
+static tg_status call_own(tg_function *f, const tg_region_call *call, uint32_t slot,
+                          const tg_cancel *cancel, tg_error *err)
+{
+    const own_function *own = (const own_function *)f;
+    char message[256] = "";
+    tg_region_call mine = *call;
+    (void)slot;
+    (void)cancel;
+    mine.message = message;
+    int rc = own->fn(&mine, own->user);
+    message[sizeof message - 1] = '\0';
+    if (rc != 0)
+        return tg_fail(err, TG_IO, "the function says %d%s%s", rc, message[0] ? ": " : "",
+                       message);
+    return TG_OK;
+}
+
+static void free_own(tg_function *f)
+{
+    tg_free(f);
+}
+
+static const tg_function_ops own_ops = {call_own, NULL, NULL, free_own};
+
+tg_status tg_function_of(tg_function **out, tg_region_fn fn, void *user,
+                         const tg_function_env *env, tg_error *err)
+{
+    own_function *own = tg_calloc(1, sizeof *own);
+    if (own == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "no memory for a function");
+    own->f.ops = &own_ops;
+    own->fn = fn;
+    own->user = user;
+    set_plain_facts(&own->f.facts, env);
+    *out = &own->f;
+    return TG_OK;
+}
+
+tg_status tg_function_open(tg_function **out, char kind, const char *text,
+                           const tg_function_env *env, tg_error *err)
+{
+    switch (kind) {
+    case 'o':
+        return open_op(out, text, env, err);
+    default:
+        return tg_fail(err, TG_UNSUPPORTED, "functions of kind '%c' are not built in", kind);
+    }
+}
+
+void tg_function_free(tg_function *f)
+{
+    if (f != NULL)
+        f->ops->free(f);
+}

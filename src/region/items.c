@@ -1,0 +1,291 @@
+/* Conversions between the number types of arrays, a row at a time. One loop a type: the
+ * compiler makes vectors of those whose items lie side by side. */
+#include "region/items.h"
+
+#include "nd/half.h"
+
+#include <math.h>
+#include <string.h>
+
+bool tg_items_number(tg_dtype t)
+{
+    return t.kind == TG_DT_BOOL || t.kind == TG_DT_INT || t.kind == TG_DT_UINT ||
+           t.kind == TG_DT_FLOAT;
+}
+
+bool tg_items_wide(tg_dtype t)
+{
+    return (t.kind == TG_DT_INT || t.kind == TG_DT_UINT) && t.size == 8;
+}
+
+#define LOAD(real, T)                                     \
+    do {                                                  \
+        if (stride == (int64_t)sizeof(T))                 \
+            for (size_t i = 0; i < n; i++) {              \
+                T v;                                      \
+                memcpy(&v, p + i * sizeof v, sizeof v);   \
+                dst[i] = (real)v;                         \
+            }                                             \
+        else                                              \
+            for (size_t i = 0; i < n; i++, p += stride) { \
+                T v;                                      \
+                memcpy(&v, p, sizeof v);                  \
+                dst[i] = (real)v;                         \
+            }                                             \
+    } while (0)
+
+#define LOAD_ALL(real)                                    \
+    do {                                                  \
+        bool is_signed = t.kind == TG_DT_INT;             \
+        if (t.kind == TG_DT_FLOAT && t.size == 2)         \
+            for (size_t i = 0; i < n; i++, p += stride) { \
+                uint16_t v;                               \
+                memcpy(&v, p, sizeof v);                  \
+                dst[i] = (real)tg_half_to_double(v);      \
+            }                                             \
+        else if (t.kind == TG_DT_FLOAT && t.size == 4)    \
+            LOAD(real, float);                            \
+        else if (t.kind == TG_DT_FLOAT)                   \
+            LOAD(real, double);                           \
+        else if (t.size == 1 && is_signed)                \
+            LOAD(real, int8_t);                           \
+        else if (t.size == 1)                             \
+            LOAD(real, uint8_t);                          \
+        else if (t.size == 2 && is_signed)                \
+            LOAD(real, int16_t);                          \
+        else if (t.size == 2)                             \
+            LOAD(real, uint16_t);                         \
+        else if (t.size == 4 && is_signed)                \
+            LOAD(real, int32_t);                          \
+        else if (t.size == 4)                             \
+            LOAD(real, uint32_t);                         \
+        else if (is_signed)                               \
+            LOAD(real, int64_t);                          \
+        else                                              \
+            LOAD(real, uint64_t);                         \
+    } while (0)
+
+void tg_items_load(double *dst, tg_dtype t, const void *src, int64_t stride, size_t n)
+{
+    const char *p = src;
+    LOAD_ALL(double);
+}
+
+void tg_items_load_wide(long double *dst, tg_dtype t, const void *src, int64_t stride, size_t n)
+{
+    const char *p = src;
+    LOAD_ALL(long double);
+}
+
+/* Up to 32 bits: adding and taking away 1.5 * 2^52 rounds half to even, without a call. */
+#define ROUNDED(v) (((v) + 6755399441055744.0) - 6755399441055744.0)
+
+#define STORE_INT(T, U, least, greatest)                         \
+    do {                                                         \
+        for (size_t i = 0; i < n; i++) {                         \
+            double v = src[i] == src[i] ? src[i] : 0;            \
+            v = v > (double)(least) ? v : (double)(least);       \
+            v = v < (double)(greatest) ? v : (double)(greatest); \
+            T item = (T)(U)ROUNDED(v);                           \
+            memcpy(p + (int64_t)i * stride, &item, sizeof item); \
+        }                                                        \
+    } while (0)
+
+#define STORE_NARROW(T, U, least, greatest)                              \
+    do {                                                                 \
+        if (stride == (int64_t)sizeof(T)) {                              \
+            stride = sizeof(T); /* known to the compiler in this copy */ \
+            STORE_INT(T, U, least, greatest);                            \
+        } else {                                                         \
+            STORE_INT(T, U, least, greatest);                            \
+        }                                                                \
+    } while (0)
+
+static void store_i64(char *p, int64_t stride, const long double *src, size_t n)
+{
+    for (size_t i = 0; i < n; i++, p += stride) {
+        long double v = rintl(src[i]);
+        int64_t item = isnan(v)                       ? 0
+                       : v >= 9223372036854775808.0L  ? INT64_MAX
+                       : v <= -9223372036854775808.0L ? INT64_MIN
+                                                      : (int64_t)v;
+        memcpy(p, &item, sizeof item);
+    }
+}
+
+static void store_u64(char *p, int64_t stride, const long double *src, size_t n)
+{
+    for (size_t i = 0; i < n; i++, p += stride) {
+        long double v = rintl(src[i]);
+        uint64_t item = isnan(v) || v <= 0             ? 0
+                        : v >= 18446744073709551616.0L ? UINT64_MAX
+                                                       : (uint64_t)v;
+        memcpy(p, &item, sizeof item);
+    }
+}
+
+#define WIDE_BLOCK 128
+
+static void store_wide_from_double(tg_dtype t, char *p, int64_t stride, const double *src,
+                                   size_t n)
+{
+    long double block[WIDE_BLOCK];
+    for (size_t at = 0; at < n; at += WIDE_BLOCK) {
+        size_t m = n - at < WIDE_BLOCK ? n - at : WIDE_BLOCK;
+        for (size_t i = 0; i < m; i++)
+            block[i] = src[at + i];
+        tg_items_store_wide(t, p + (int64_t)at * stride, stride, block, m);
+    }
+}
+
+static void store_float(tg_dtype t, char *p, int64_t stride, const double *src, size_t n)
+{
+    for (size_t i = 0; i < n; i++, p += stride) {
+        if (t.size == 8) {
+            memcpy(p, &src[i], 8);
+        } else if (t.size == 4) {
+            float v = (float)src[i];
+            memcpy(p, &v, sizeof v);
+        } else {
+            uint16_t v = tg_half_from_double(src[i]);
+            memcpy(p, &v, sizeof v);
+        }
+    }
+}
+
+void tg_items_store(tg_dtype t, void *dst, int64_t stride, const double *src, size_t n)
+{
+    char *p = dst;
+    if (t.kind == TG_DT_FLOAT)
+        store_float(t, p, stride, src, n);
+    else if (t.kind == TG_DT_BOOL)
+        for (size_t i = 0; i < n; i++)
+            p[(int64_t)i * stride] = src[i] != 0;
+    else if (t.size == 8)
+        store_wide_from_double(t, p, stride, src, n);
+    else if (t.kind == TG_DT_INT && t.size == 1)
+        STORE_NARROW(int8_t, int32_t, INT8_MIN, INT8_MAX);
+    else if (t.kind == TG_DT_INT && t.size == 2)
+        STORE_NARROW(int16_t, int32_t, INT16_MIN, INT16_MAX);
+    else if (t.kind == TG_DT_INT)
+        STORE_NARROW(int32_t, int32_t, INT32_MIN, INT32_MAX);
+    else if (t.size == 1)
+        STORE_NARROW(uint8_t, int32_t, 0, UINT8_MAX);
+    else if (t.size == 2)
+        STORE_NARROW(uint16_t, int32_t, 0, UINT16_MAX);
+    else
+        STORE_NARROW(uint32_t, int64_t, 0, UINT32_MAX);
+}
+
+void tg_items_store_wide(tg_dtype t, void *dst, int64_t stride, const long double *src,
+                         size_t n)
+{
+    double block[WIDE_BLOCK];
+    if (t.kind == TG_DT_INT && t.size == 8) {
+        store_i64(dst, stride, src, n);
+        return;
+    }
+    if (t.kind == TG_DT_UINT && t.size == 8) {
+        store_u64(dst, stride, src, n);
+        return;
+    }
+    for (size_t at = 0; at < n; at += WIDE_BLOCK) {
+        size_t m = n - at < WIDE_BLOCK ? n - at : WIDE_BLOCK;
+        for (size_t i = 0; i < m; i++)
+            block[i] = (double)src[at + i];
+        tg_items_store(t, (char *)dst + (int64_t)at * stride, stride, block, m);
+    }
+}
+
+static void copy_items(size_t size, char *dst, int64_t dst_stride, const char *src,
+                       int64_t src_stride, size_t n)
+{
+    tg_shape s = {1, {n}};
+    tg_nd_copy(dst, &dst_stride, src, &src_stride, &s, size);
+}
+
+void tg_items_cast(tg_dtype to, void *dst, int64_t dst_stride, tg_dtype from, const void *src,
+                   int64_t src_stride, size_t n)
+{
+    union {
+        double narrow[WIDE_BLOCK];
+        long double wide[WIDE_BLOCK];
+    } block;
+
+    if (to.kind == from.kind && to.size == from.size) {
+        copy_items(to.size, dst, dst_stride, src, src_stride, n);
+        return;
+    }
+    for (size_t at = 0; at < n; at += WIDE_BLOCK) {
+        size_t m = n - at < WIDE_BLOCK ? n - at : WIDE_BLOCK;
+        const char *s = (const char *)src + (int64_t)at * src_stride;
+        char *d = (char *)dst + (int64_t)at * dst_stride;
+        if (tg_items_wide(from) && tg_items_wide(to)) {
+            tg_items_load_wide(block.wide, from, s, src_stride, m);
+            tg_items_store_wide(to, d, dst_stride, block.wide, m);
+        } else { /* to a narrower integer: what a double rounds is far outside its range */
+            tg_items_load(block.narrow, from, s, src_stride, m);
+            tg_items_store(to, d, dst_stride, block.narrow, m);
+        }
+    }
+}
+
+void tg_items_range(tg_dtype t, double *least, double *greatest)
+{
+    int bits = (int)t.size * 8;
+    bool is_signed = t.kind == TG_DT_INT;
+    *least = is_signed ? -ldexp(1, bits - 1) : 0;
+    *greatest = t.kind == TG_DT_BOOL ? 1 : ldexp(1, is_signed ? bits - 1 : bits) - 1;
+}
+
+void tg_rows_of(tg_rows *r, uint32_t ndim, const uint64_t *shape)
+{
+    r->ndim = ndim > 0 ? ndim - 1 : 0;
+    r->length = ndim > 0 ? (size_t)shape[ndim - 1] : 1;
+    r->any = r->length > 0;
+    for (uint32_t d = 0; d < r->ndim; d++) {
+        r->index[d] = 0;
+        r->n[d] = shape[d];
+        r->any = r->any && shape[d] > 0;
+    }
+}
+
+bool tg_rows_next(tg_rows *r)
+{
+    for (uint32_t d = r->ndim; d-- > 0;) {
+        if (++r->index[d] < r->n[d])
+            return true;
+        r->index[d] = 0;
+    }
+    return false;
+}
+
+char *tg_rows_at(const tg_rows *r, const tg_region_view *v, const uint64_t *offset)
+{
+    int64_t at = 0;
+    for (uint32_t d = 0; d < r->ndim; d++)
+        at += (int64_t)(r->index[d] + (offset != NULL ? offset[d] : 0)) * v->strides[d];
+    if (v->ndim > 0 && offset != NULL)
+        at += (int64_t)offset[v->ndim - 1] * v->strides[v->ndim - 1];
+    return (char *)v->data + at;
+}
+
+int64_t tg_view_step(const tg_region_view *v)
+{
+    return v->ndim > 0 ? v->strides[v->ndim - 1] : (int64_t)v->dtype.size;
+}
+
+void tg_call_offset(const tg_region_call *c, uint64_t *offset)
+{
+    for (uint32_t d = 0; d < c->in.ndim; d++)
+        offset[d] =
+            c->out.ndim == c->in.ndim && c->out.shape[d] == c->in.shape[d] ? 0 : c->before[d];
+}
+
+uint64_t tg_view_items(const tg_region_view *v)
+{
+    uint64_t n = 1;
+    for (uint32_t d = 0; d < v->ndim; d++)
+        n *= v->shape[d];
+    return n;
+}
