@@ -3,6 +3,7 @@
 #include "region/roi_build.h"
 #include "store/zip.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -132,6 +133,7 @@ static tg_status read_points(tg_bytes b, roi *r, tg_error *err)
         return tg_fail(err, TG_CORRUPT, "%zu bytes, %" PRIu32 " points need %zu", b.len, n,
                        need);
     TG_TRY(room_for_points(r, n, err));
+    assert(r->xy != NULL);
     for (size_t i = 0; i < n; i++) {
         double *xy = r->xy + 2 * i;
         if (floats) {

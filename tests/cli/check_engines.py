@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""Jobs in parts on the engines that people have, by the recipes in examples/: one part is killed in
+its middle, holding its lock, and done again. The result is that of one process, byte for byte.
+
+    check_engines.py TIDEGATE DATA slurm|mpi|parallel|dask
+
+DATA: the folder tests/data/ims. Exit 77: skipped, the reason is printed.
+"""
+import contextlib
+import os
+import pathlib
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+TIDEGATE, DATA = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve() / "synthetic-own"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+DASK = os.environ.get("TG_DASK_PYTHON", str(ROOT / "build" / "venv" / "dask" / "bin" / "python"))
+N, SECONDS = 3, 240
+
+# The first start of part 1 stops its command at once and leaves it behind, stopped, with what it
+# holds, while it dies itself; two seconds later the command is killed.
+VICTIM = """#!/bin/sh
+i=${SLURM_ARRAY_TASK_ID:-${OMPI_COMM_WORLD_RANK:-${PARALLEL_SEQ:-$TG_INDEX}}}
+if [ "$i" = 1 ] && mkdir "$TG_ONCE" 2>/dev/null; then
+    "$@" &
+    kill -STOP $!
+    { sleep 2; kill -KILL $!; } &
+    kill -KILL $$
+fi
+exec "$@"
+"""
+
+
+def annotate(out, part=()):
+    return [TIDEGATE, "annotate", "own.imzML", out, "--db", DATA / "db.csv", "--fdr", "0.1", "--progress", "none", *part]
+
+
+def run(*args, **env):
+    done = subprocess.run([str(a) for a in args], capture_output=True, text=True, timeout=SECONDS, stdin=subprocess.DEVNULL,
+                          env=dict(os.environ, **env))
+    assert done.returncode == 0, f"{args}: exit {done.returncode}\n{done.stdout}{done.stderr}{logs()}"
+    return done.stdout
+
+
+def logs():
+    return "".join(f"\n--- {p}\n{p.read_text(errors='replace')[-2000:]}" for p in sorted(pathlib.Path().glob("*.log")))
+
+
+def files(folder):
+    folder = pathlib.Path(folder)
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def wait_for(what, seconds=120):
+    """Until what() is true; generous, for machines that do much else."""
+    end = time.monotonic() + seconds
+    seen = ""
+    while not what():
+        seen = job_states() if what.__name__.endswith("done") else ""
+        assert time.monotonic() < end, f"waited {seconds} s for {what.__name__} {seen}{logs()}"
+        time.sleep(0.1)
+
+
+def prepare():
+    for ending in ("imzML", "ibd"):
+        shutil.copy(DATA / f"synthetic.{ending}", f"own.{ending}")
+    victim = pathlib.Path("victim.sh")
+    victim.write_text(VICTIM)
+    victim.chmod(0o755)
+    run(*annotate("whole"))
+    return {"TG_ONCE": str(pathlib.Path("once").resolve())}
+
+
+def check_result():
+    assert pathlib.Path("once").is_dir(), "no part was killed"
+    assert files("out") == files("whole")
+    assert not pathlib.Path("out.tidegate").exists()
+
+
+def in_parts(engine):
+    return [EXAMPLES / f"parts_{engine}.sh", N, "./victim.sh", *annotate("out", ["--resume", "--part", f"auto/{N}"])]
+
+
+# --- One function an engine ------------------------------------------------------------------------
+
+def check_mpi(env):
+    run(*in_parts("mpi"), **env, MPIRUN="mpirun --allow-run-as-root --oversubscribe --bind-to none --mca btl self,vader"
+        " --mca oob_tcp_if_include lo")
+
+
+def check_parallel(env):
+    """GNU parallel counts from 1: the part that dies is its number 1, index 0."""
+    run(*in_parts("parallel"), **env)
+
+
+def check_dask(env):
+    if not os.path.exists(DASK):
+        print("no environment dask")
+        sys.exit(77)
+    # The part stands in the command, so the index does, too.
+    command = ["sh", "-c", 'i=$1; shift; TG_INDEX=${i%/*} exec ./victim.sh "$@" --part "$i"', "part", "{part}",
+               *annotate("out", ["--resume"])]
+    run(DASK, EXAMPLES / "parts_dask.py", N, *command, **env)
+
+
+def free_ports():
+    """Two that are free now, and below those that the kernel hands out: the daemons take no port 0, so what it
+    chose could be another's by the time they start."""
+    ports = []
+    while len(ports) < 2:
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", random.randrange(20000, 32000)))
+            ports.append(s.getsockname()[1])
+    return ports
+
+
+@contextlib.contextmanager
+def slurm(folder):
+    """munge, slurmctld and slurmd of our own, without systemd."""
+    started = []
+    host = socket.gethostname().split(".")[0]
+    for name in ("munge", "state", "spool"):
+        (folder / name).mkdir()
+    (folder / "munge" / "key").write_bytes(os.urandom(128))
+    (folder / "munge" / "key").chmod(0o600)
+    ports = free_ports()
+    (folder / "slurm.conf").write_text(f"""ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge/socket,cred_expire=5
+CredType=cred/munge
+MpiDefault=none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SlurmUser=root
+SlurmdUser=root
+SlurmdParameters=config_overrides
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldPort={ports[0]}
+SlurmdPort={ports[1]}
+ReturnToService=2
+JobRequeue=1
+KillWait=2
+NodeName={host} NodeAddr=127.0.0.1 CPUs={N} State=UNKNOWN
+PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+""")
+    (folder / "slurm.conf").chmod(0o644)
+    os.environ["SLURM_CONF"] = str(folder / "slurm.conf")
+
+    def start(name, *args):
+        with open(f"{name}.log", "wb") as log:
+            started.append(subprocess.Popen([name, *map(str, args)], stdout=log, stderr=log, stdin=subprocess.DEVNULL))
+
+    def socket_is_there():
+        return (folder / "munge" / "socket").exists()
+
+    def node_is_idle():
+        told = subprocess.run(["sinfo", "-h", "-o", "%t"], capture_output=True, text=True).stdout
+        return told.strip() == "idle"
+
+    try:
+        start("munged", "--foreground", "--force", f"--key-file={folder}/munge/key", f"--socket={folder}/munge/socket",
+              f"--pid-file={folder}/munge/pid", f"--log-file={folder}/munge/log", f"--seed-file={folder}/munge/seed")
+        wait_for(socket_is_there)
+        start("slurmctld", "-D", "-c")
+        start("slurmd", "-D")
+        wait_for(node_is_idle)
+        yield
+    finally:
+        for process in reversed(started):
+            process.terminate()
+        for process in reversed(started):
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def job_states():
+    """State of each task of the array, by its index."""
+    told = subprocess.run(["squeue", "-h", "-r", "-t", "all", "-o", "%K %T %A %F"], capture_output=True, text=True).stdout
+    return {int(line.split()[0]): line.split()[1:] for line in told.splitlines()}
+
+
+def check_slurm(env):
+    """Task 1 is killed, the others end; it is queued again and ends as well."""
+    if os.geteuid() != 0:
+        print("not root")
+        sys.exit(77)
+    with tempfile.TemporaryDirectory(prefix="tg-slurm-", dir="/tmp") as folder:
+        os.chmod(folder, 0o755)
+        with slurm(pathlib.Path(folder)):
+            job = subprocess.Popen([str(a) for a in in_parts("slurm")], env=dict(os.environ, **env), stdin=subprocess.DEVNULL)
+
+            def killed_and_others_done():
+                states = {i: s[0] for i, s in job_states().items()}
+                return len(states) == N and states[1] not in ("PENDING", "RUNNING", "COMPLETING") and all(
+                    s == "COMPLETED" for i, s in states.items() if i != 1)
+
+            def all_done():
+                states = job_states()
+                return len(states) == N and all(s[0] == "COMPLETED" for s in states.values())
+
+            try:
+                wait_for(killed_and_others_done)
+                assert not pathlib.Path("out/annotations.csv").exists()  # a part is missing
+                run("scontrol", "requeue", f"{job_states()[1][2]}_1")
+                wait_for(all_done)
+            finally:
+                job.kill()
+                job.wait()
+
+
+def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended
+    with tempfile.TemporaryDirectory(prefix="tg-engines-") as folder:
+        os.chdir(folder)
+        env = prepare()
+        globals()[f"check_{sys.argv[3]}"](env)
+        check_result()
+        os.chdir("/")
+
+
+main()
