@@ -224,13 +224,11 @@ static bool is_text(const char *p, const char *word)
 /* The list of features; NULL in *list: the text is one feature, *one. */
 static tg_status find_features(const char *text, const char **list, span *one, tg_error *err)
 {
-    const char *p = skip_space(text);
+    const char *p = text;
 
     *list = p;
     if (*p == '[')
         return TG_OK;
-    if (*p != '{')
-        return tg_fail(err, TG_CORRUPT, "GeoJSON: want an object or a list of features");
     const char *type = find_member(p, "type");
     if (is_text(type, "Feature")) {
         *list = NULL;
@@ -282,8 +280,8 @@ static tg_status read_checked(tg_roi_set *out, const char *text, size_t limit, t
 
 tg_status tg_roi_read_geojson(tg_roi_set *out, tg_bytes text, size_t limit, tg_error *err)
 {
-    TG_AUTO(tg_buf) copy = {0};
+    const char *at = NULL;
 
-    TG_TRY(checked_copy(&copy, text, limit, err));
-    return read_checked(out, (const char *)copy.data, limit - text.len, err);
+    TG_TRY(check_walkable(text, &at, err));
+    return read_checked(out, at, limit, err);
 }

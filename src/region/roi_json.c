@@ -93,15 +93,14 @@ static tg_status read_items(tg_roi_builder *b, const char *list, tg_error *err)
 
 tg_status tg_roi_read_json(tg_roi_set *out, tg_bytes text, size_t limit, tg_error *err)
 {
-    TG_AUTO(tg_buf) copy = {0};
     TG_AUTO(tg_roi_builder) b = {0};
+    const char *at = NULL;
 
-    TG_TRY(checked_copy(&copy, text, limit, err));
-    const char *at = skip_space((const char *)copy.data);
+    TG_TRY(check_walkable(text, &at, err));
     const char *list = *at == '{' ? find_member(at, "rois") : NULL;
     if (list == NULL || *list != '[')
         return tg_fail(err, TG_CORRUPT, "want {\"axes\":[...],\"unit\":...,\"rois\":[...]}");
-    tg_roi_begin(&b, "json", "", NULL, limit - text.len);
+    tg_roi_begin(&b, "json", "", NULL, limit);
     TG_TRY(read_head(&b.set.list, at, err));
     TG_TRY(read_items(&b, list, err));
     return tg_roi_finish(&b, out, err);

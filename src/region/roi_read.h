@@ -59,8 +59,8 @@ TG_MUST_USE tg_status tg_roi_read(tg_roi_set *out, const char *text,
 TG_MUST_USE tg_status tg_roi_grid(tg_roi_set *out, const char *text, const tg_shape *array,
                                   const char *const *axes, size_t limit, tg_error *err);
 
-/* --- One format each; source as above (may be NULL where it is not named) ------------------
- */
+/* --- One format each; limit is beside the text, source as above (may be NULL where it is not
+ * named) */
 
 TG_MUST_USE tg_status tg_roi_read_json(tg_roi_set *out, tg_bytes text, size_t limit,
                                        tg_error *err);

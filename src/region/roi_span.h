@@ -12,7 +12,7 @@
 /* --- Walking a checked text
  * --------------------------------------------------------------------
  *
- * tg_json_scan() has passed, so these need not look out for faults. */
+ * check_walkable() has passed, so these need not look out for faults. */
 
 typedef struct span {
     const char *at, *end;
@@ -77,9 +77,10 @@ static inline const char *find_member(const char *p, const char *key)
 /* The next item of the list at *p ('[' or ',' before it); false at its end. */
 static inline bool next_item(const char **p, span *item)
 {
+    if (**p == ']') /* perhaps the text's last byte */
+        return false;
     const char *at = skip_space(*p + 1);
-
-    if (**p == ']' || *at == ']')
+    if (*at == ']')
         return false;
     item->at = at;
     item->end = skip_value(at);
@@ -87,18 +88,16 @@ static inline bool next_item(const char **p, span *item)
     return true;
 }
 
-/* Check a text and copy it with a NUL behind it, where the walks stop. */
-static inline tg_status checked_copy(tg_buf *copy, tg_bytes text, size_t limit, tg_error *err)
+/* May a text be walked: is it JSON, and an object or a list, at whose bracket every walk ends
+ * at the latest (so that no NUL is needed behind it)? *at: its first bracket. */
+static inline tg_status check_walkable(tg_bytes text, const char **at, tg_error *err)
 {
     size_t n_members = 0;
 
-    if (text.len >= limit)
-        return tg_fail(err, TG_OVER_BUDGET,
-                       "JSON of %zu bytes, and no more than %zu may be used", text.len, limit);
     TG_TRY(tg_json_scan((const char *)text.data, text.len, false, &n_members, err));
-    TG_TRY(tg_buf_resize(copy, text.len + 1, err));
-    memcpy(copy->data, text.data, text.len);
-    copy->data[text.len] = '\0';
+    *at = skip_space((const char *)text.data);
+    if (**at != '{' && **at != '[')
+        return tg_fail(err, TG_CORRUPT, "JSON: want an object or a list");
     return TG_OK;
 }
 

@@ -257,7 +257,7 @@ static void geojson_that_is_refused(void)
     } rows[] = {
         {"empty", "", TG_CORRUPT, ""},
         {"no JSON", "[{]", TG_CORRUPT, ""},
-        {"a number", "3", TG_CORRUPT, "GeoJSON"},
+        {"a number", "3", TG_CORRUPT, "JSON"},
         {"another object", "{\"rois\":[]}", TG_CORRUPT, "FeatureCollection"},
         {"a geometry", SQUARE(1, 2), TG_CORRUPT, "FeatureCollection"},
         {"no list", "{\"type\":\"FeatureCollection\",\"features\":{}}", TG_CORRUPT,
