@@ -77,10 +77,10 @@ static size_t root_length(const char *path)
     }
 }
 
-static tg_status open_writing(cli *c, const char *path, bool make, cli_place *place)
+/* The store's root is the outermost group that the path lies in. */
+static tg_status open_root(cli *c, const char *path, tg_store_mode mode, cli_place *place)
 {
-    const tg_store_options options = {
-        .size = sizeof options, .mode = make ? TG_STORE_OPEN_OR_CREATE : TG_STORE_READ_WRITE};
+    const tg_store_options options = {.size = sizeof options, .mode = mode};
     char root[PATH_BYTES];
     size_t n = is_plain_path(path) ? root_length(path) : strlen(path);
 
@@ -102,10 +102,16 @@ static tg_status open_writing(cli *c, const char *path, bool make, cli_place *pl
 tg_status place_open_writing(cli *c, const char *path, bool make, cli_place *place)
 {
     place->made = is_plain_path(path) && !is_there(path);
-    tg_status st = open_writing(c, path, make, place);
+    tg_status st =
+        open_root(c, path, make ? TG_STORE_OPEN_OR_CREATE : TG_STORE_READ_WRITE, place);
     if (st != TG_OK)
         place_undo(c, path, place);
     return st;
+}
+
+tg_status place_open_around(cli *c, const char *path, cli_place *place)
+{
+    return open_root(c, path, TG_STORE_READ, place);
 }
 
 void place_undo(cli *c, const char *path, cli_place *place)

@@ -16,6 +16,10 @@ typedef struct cli_place {
 TG_MUST_USE tg_status place_open(cli *c, const char *path, cli_place *place);
 void place_close(cli_place *place);
 
+/* The same, but the store's root is the outermost group that the path lies in, as for a place
+ * to write to: so that an array's image, its scale and its tables are seen. */
+TG_MUST_USE tg_status place_open_around(cli *c, const char *path, cli_place *place);
+
 /* A place to write to. In a directory the store's root is the outermost group that the path
  * lies in without a gap ("x.zarr/a/b": x.zarr), so that what is kept at the root (ancestors,
  * consolidated metadata) follows. make: what is not there is made, and place_undo() takes it

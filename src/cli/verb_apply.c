@@ -193,7 +193,7 @@ static tg_status open_places(cli *c, const apply_options *o, cli_place *in, cli_
     if (o->in_place && p->n > 1)
         return cli_fail(&c->err, TG_INVALID, "--in-place: no OUT, for it is IN");
     tg_status st = o->in_place ? place_open_writing(c, p->item[0], false, in)
-                               : place_open(c, p->item[0], in);
+                               : place_open_around(c, p->item[0], in);
     if (st == TG_OK && p->n > 1)
         st = place_open_writing(c, p->item[1], true, out);
     return st;

@@ -56,15 +56,10 @@ static bool to_table(const rois_options *o)
     return o->to != NULL && strncmp(o->to, "table:", 6) == 0;
 }
 
-/* So that tables and labels, which lie beside the arrays, are seen from an array's path, too.
- */
 static tg_status open_image(cli *c, const rois_options *o, cli_place *place)
 {
-    tg_status st = place_open_writing(c, o->image, false, place);
-    if (st == TG_OK || to_table(o))
-        return st;
-    cli_no_error(c);
-    return place_open(c, o->image, place);
+    return to_table(o) ? place_open_writing(c, o->image, false, place)
+                       : place_open_around(c, o->image, place);
 }
 
 static const char *number_text(double v, char room[40])

@@ -232,6 +232,12 @@ static tg_status read_list(job *j, tg_error *err)
     TG_TRY(tg_budget_reserve(budget, have / 2, "list of regions", err));
     j->list_bytes = have / 2;
     TG_TRY(tg_roi_read(&j->set, j->o->rois, &source, j->cancel, err));
+    if (!j->set.list.in_pixels && !j->level.in_image)
+        return tg_fail(
+            err, TG_INVALID,
+            "the regions are in %s, and IN is no array of an image that says how large "
+            "a pixel is",
+            j->set.list.unit);
     if (j->set.list.n >= UINT32_MAX)
         return tg_fail(err, TG_UNSUPPORTED, "more than 2^32 - 2 regions");
     const uint64_t n = j->set.list.n * 2 * shape.ndim;

@@ -80,6 +80,12 @@ static tg_status round_all(tg_rois *r, const tg_rois_options *o, tg_error *err)
             return tg_fail(err, TG_INVALID, "lengths become pixels of which image?");
         return TG_OK;
     }
+    if (!r->set.list.in_pixels && !r->level.in_image)
+        return tg_fail(
+            err, TG_INVALID,
+            "the regions are in %s, and '%.200s' is no array of an image that says how "
+            "large a pixel is",
+            r->set.list.unit, r->level.array);
     if (o->to_pixels)
         return tg_roi_to_pixels(&r->set, &r->level, rule, &r->rounding,
                                 (size_t)(r->reserved / 2), err);

@@ -487,6 +487,20 @@ def many_threads_keep_no_blocks(c):
             assert rss <= 28 * MIB, f"{args}: {rss / MIB:.1f} MiB resident"
 
 
+@memory_test
+def lists_of_regions_hold_their_budget(c):
+    """Refused with both numbers where they do not fit, converted where they do."""
+    with open(pathlib.Path(c.folder) / "many.csv", "w") as f:
+        f.write("name,label,y0,y1,x0,x1\n")
+        f.writelines(f"cell_{i},{i + 1},{i % 4000},{i % 4000 + 30},{i // 10},{i // 10 + 40}\n" for i in range(200000))
+    for memory, status in ((16, 2), (64, 2), (160, 0)):
+        rss = c.rss("rois", "many.csv", "--to", "many.json", "--memory", f"{memory}MiB", status=status)
+        assert rss <= (memory + 16) * MIB, f"{memory} MiB: {rss / MIB:.1f} MiB resident"
+    for memory, status in ((16, 2), (96, 0)):
+        rss = c.rss("rois", "many.json", "--to", "many.geojson", "--memory", f"{memory}MiB", status=status)
+        assert rss <= (memory + 16) * MIB, f"{memory} MiB: {rss / MIB:.1f} MiB resident"
+
+
 def main():
     args = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     args.add_argument("tidegate", type=pathlib.Path)
