@@ -7,6 +7,7 @@
 #include "region/rois.h"
 #include "tidegate/region.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -144,6 +145,7 @@ static tg_status make_out(job *j, tg_error *err)
     for (uint32_t d = 0; d < f->out_shape.ndim; d++) {
         const uint64_t n = f->out_shape.n[d] > 0 ? f->out_shape.n[d] : 1;
         chunk[d] = info->chunk[d] < n ? info->chunk[d] : n;
+        assert(info->chunk[d] > 0);
         shard[d] = info->shard[d] / info->chunk[d] * chunk[d];
         while (shard[d] > chunk[d] && shard[d] - chunk[d] >= n)
             shard[d] -= chunk[d];

@@ -104,7 +104,7 @@ static void add_to_chunk(cover *c, const uint64_t *index, const span *box, uint3
 
 static void add_box(cover *c, const span *box, uint32_t place)
 {
-    uint64_t first[TG_MAX_NDIM], last[TG_MAX_NDIM], index[TG_MAX_NDIM];
+    uint64_t first[TG_MAX_NDIM] = {0}, last[TG_MAX_NDIM] = {0}, index[TG_MAX_NDIM];
     for (uint32_t d = 0; d < c->ndim; d++) {
         index[d] = first[d] = box->lo[d] / c->p->out.chunk.n[d];
         last[d] = (box->hi[d] - 1) / c->p->out.chunk.n[d];
