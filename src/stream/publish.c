@@ -56,6 +56,8 @@ static tg_status seal_file(tg_lane *n, tg_shard *shard, uint32_t plane, tg_error
     tg_shard_file *f = &shard->file[plane];
     size_t len;
 
+    if (f->object == NULL)
+        return TG_OK; /* (recover) it had taken its place */
     if (is_empty(n, plane, f)) {
         tg_object_abort(f->object); /* a shard without chunks is none */
         return TG_OK;

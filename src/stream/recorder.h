@@ -309,9 +309,10 @@ bool tg_flush_waits(const tg_stream *s); /* someone waits for a level: do not da
 /* The shard of a layer is open; one that is done was handed to the committer. TG_BUSY: no place
  * is free until something is published. */
 TG_MUST_USE tg_status tg_sink_shard(tg_lane *n, uint64_t layer, tg_error *err);
-/* Write layers that follow each other in one shard, and note their chunks in n->records. */
+/* Write layers that follow each other in one shard, and note their chunks in n->records. *done:
+ * how many of them are whole, all unless it fails. */
 TG_MUST_USE tg_status tg_sink_layers(tg_lane *n, const tg_layer *layers, uint32_t count,
-                                     tg_error *err);
+                                     uint32_t *done, tg_error *err);
 /* They are in the journal: enter them into the shard's index. With log.lock held. */
 void tg_sink_enter(tg_lane *n, const tg_layer *layers, uint32_t count);
 /* Key of a plane's stored unit. */

@@ -26,6 +26,28 @@ static tg_status sum_stored(tg_lane *n, tg_store *store, const char *key,
     return TG_OK;
 }
 
+/* Where a layer's chunk lies. A shard beside the store may have been moved to its place since:
+ * it is sealed before the commit that covers its last layers. */
+static tg_status find_chunk(tg_lane *n, const tg_record_layer *layer, uint32_t plane,
+                            uint32_t tile, tg_store **store, char *key, uint64_t *bytes)
+{
+    *store = n->s->store;
+    if (!n->layout.sharded) {
+        TG_TRY(tg_sink_chunk_key(n, plane, layer->layer, tile, key, TG_KEY_BYTES, NULL));
+        return tg_store_size(*store, key, bytes, NULL, NULL);
+    }
+    if ((layer->flags & TG_LAYER_SIDE) != 0) {
+        tg_sink_side_name(n, plane, layer->shard, key, TG_KEY_BYTES);
+        tg_status st = tg_store_size(n->s->side_store, key, bytes, NULL, NULL);
+        if (st == TG_OK)
+            *store = n->s->side_store;
+        if (st != TG_NOT_FOUND)
+            return st;
+    }
+    TG_TRY(tg_sink_shard_key(n, plane, layer->shard, key, TG_KEY_BYTES, NULL));
+    return tg_store_size(*store, key, bytes, NULL, NULL);
+}
+
 /* One chunk of a layer that no commit covers. */
 static bool chunk_is_good(recovery *r, tg_lane *n, const tg_record_layer *layer, uint32_t plane,
                           uint32_t tile, const tg_record_chunk *c)
@@ -33,19 +55,9 @@ static bool chunk_is_good(recovery *r, tg_lane *n, const tg_record_layer *layer,
     char key[TG_KEY_BYTES];
     uint64_t bytes;
     uint32_t sum;
-    tg_store *store = n->s->store;
-    bool side = (layer->flags & TG_LAYER_SIDE) != 0;
+    tg_store *store;
 
-    if (!n->layout.sharded) {
-        if (tg_sink_chunk_key(n, plane, layer->layer, tile, key, sizeof key, NULL) != TG_OK)
-            return false;
-    } else if (side) {
-        tg_sink_side_name(n, plane, layer->shard, key, sizeof key);
-        store = n->s->side_store;
-    } else if (tg_sink_shard_key(n, plane, layer->shard, key, sizeof key, NULL) != TG_OK) {
-        return false;
-    }
-    if (tg_store_size(store, key, &bytes, NULL, NULL) != TG_OK)
+    if (find_chunk(n, layer, plane, tile, &store, key, &bytes) != TG_OK)
         return false;
     if ((layer->flags & TG_LAYER_SUMMED) == 0)
         return r->model.same_boot && c->offset <= bytes && bytes - c->offset >= c->nbytes;
@@ -82,7 +94,9 @@ static tg_status verify_layers(recovery *r, tg_lane *n, tg_found_lane *f, tg_err
             return TG_OK;
         l[i].good = true;
         TG_TRY(tg_found_enter(f, &l[i].record, err));
-        if ((l[i].record.flags & TG_LAYER_COVERS) != 0 && l[i].record.slots > f->chunk_slots)
+        /* One that failed covers nothing: the tail file may have frames of it. */
+        if ((l[i].record.flags & (TG_LAYER_COVERS | TG_LAYER_FAILED)) == TG_LAYER_COVERS &&
+            l[i].record.slots > f->chunk_slots)
             f->chunk_slots = l[i].record.slots;
     }
     return TG_OK;
@@ -250,8 +264,8 @@ static tg_status mend_lane(recovery *r, tg_lane *n, tg_error *err)
     recovered *got = &r->lane[n->number];
 
     TG_TRY(tg_recover_shards(r, n, f, err));
-    TG_TRY(tg_recover_tail(r, n, f, err));
     TG_TRY(tg_recover_leftovers(r, n, f, err));
+    TG_TRY(tg_recover_tail(r, n, f, err));
     TG_TRY(tg_store_sync(n->s->store, NULL, err));
     n->in_chunks.slots = n->durable.slots = got->slots;
     n->in_chunks.frames = n->durable.frames = got->frames;

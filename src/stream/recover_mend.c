@@ -31,8 +31,9 @@ static tg_status remove_if_there(recovery *r, tg_store *store, const char *key, 
     return st == TG_NOT_FOUND ? TG_OK : st;
 }
 
-/* Entries of a plane: of the sealed shard that this one goes on, and over them those that the
- * journal has. True: there is any of the journal. */
+/* Entries of a plane: of the sealed shard that this one goes on (a copy beside the store, or a
+ * live one in its place), and over them those that the journal has. *any: there is a reason to
+ * keep the file. */
 static tg_status load_entries(tg_lane *n, tg_shard *shard, const tg_found_shard *found,
                               uint32_t plane, bool *any, tg_error *err)
 {
@@ -40,9 +41,12 @@ static tg_status load_entries(tg_lane *n, tg_shard *shard, const tg_found_shard 
     char key[TG_KEY_BYTES];
     uint64_t bytes;
 
-    if (found->side) {
+    if (found->side || found->goes_on) {
         TG_TRY(tg_sink_shard_key(n, plane, shard->number, key, sizeof key, err));
-        TG_TRY(tg_sink_read_index(n, plane, key, f, &bytes, err));
+        tg_status st = tg_sink_read_index(n, plane, key, f, &bytes, err);
+        *any |= st == TG_OK && !found->side;
+        if (st != TG_NOT_FOUND || found->side)
+            TG_TRY(st);
     }
     for (uint64_t e = 0; e < n->layout.plane[plane].shard_chunks; e++) {
         tg_record_chunk c = tg_record_chunk_get(tg_found_chunk(&n->layout, found, plane, e));
@@ -77,11 +81,13 @@ static bool was_moved(tg_lane *n, const tg_found_shard *found, uint32_t plane)
     return tg_store_size(n->s->side_store, key, &bytes, NULL, NULL) == TG_NOT_FOUND;
 }
 
-static tg_status reopen_files(tg_lane *n, tg_shard *shard, tg_error *err)
+static tg_status reopen_files(tg_lane *n, tg_shard *shard, const bool *moved, tg_error *err)
 {
     for (uint32_t p = 0; p < n->layout.n_planes; p++) {
         char key[TG_KEY_BYTES];
         tg_object_options o = {.visible = true, .reopen = true};
+        if (moved[p])
+            continue;
         TG_TRY(key_of(n, p, shard->number, shard->side, key, err));
         TG_TRY(tg_object_begin(store_of(n, shard->side), key, o, &shard->file[p].object, NULL,
                                err));
@@ -92,7 +98,8 @@ static tg_status reopen_files(tg_lane *n, tg_shard *shard, tg_error *err)
 static tg_status seal(recovery *r, tg_lane *n, tg_shard *shard, tg_error *err)
 {
     for (uint32_t p = 0; p < n->layout.n_planes; p++)
-        TG_TRY(tg_object_sync(shard->file[p].object, NULL, err));
+        if (shard->file[p].object != NULL)
+            TG_TRY(tg_object_sync(shard->file[p].object, NULL, err));
     TG_TRY(tg_seal_files(n, shard, err));
     TG_TRY(tg_log_sealed(n, shard, err));
     r->result->repaired += n->layout.n_planes;
@@ -116,21 +123,26 @@ static tg_status mend_shard(recovery *r, tg_lane *n, tg_found_lane *f,
                             const tg_found_shard *found, tg_error *err)
 {
     tg_shard *shard = &n->shards[0];
-    bool any = false, moved = was_moved(n, found, 0);
+    bool any = false, moved[TG_PLANES] = {false};
     uint64_t slots = r->lane[n->number].slots;
+    uint32_t n_moved = 0;
 
     shard->number = found->number;
     shard->side = found->side;
-    for (uint32_t p = 0; !moved && p < n->layout.n_planes; p++)
-        TG_TRY(load_entries(n, shard, found, p, &any, err));
-    if (moved || !any) {
-        tg_shard_reset(n, shard);
-        return moved ? TG_OK : remove_shard(r, n, found, err);
+    for (uint32_t p = 0; p < n->layout.n_planes; p++) {
+        moved[p] = was_moved(n, found, p);
+        n_moved += moved[p];
+        if (!moved[p])
+            TG_TRY(load_entries(n, shard, found, p, &any, err));
     }
-    TG_TRY(reopen_files(n, shard, err));
+    if (n_moved == n->layout.n_planes || (n_moved == 0 && !any)) {
+        tg_shard_reset(n, shard);
+        return n_moved > 0 ? TG_OK : remove_shard(r, n, found, err);
+    }
+    TG_TRY(reopen_files(n, shard, moved, err));
     shard->state = TG_SHARD_OPEN;
     n->current = shard;
-    if (tail_belongs(n, f, slots, found->number))
+    if (n_moved == 0 && tail_belongs(n, f, slots, found->number))
         return TG_OK; /* one more chunk comes: tg_recover_tail() seals it */
     return seal(r, n, shard, err);
 }
@@ -186,13 +198,14 @@ static tg_status write_layer(recovery *r, tg_lane *n, tg_found_lane *f, uint64_t
                       .ready = true,
                       .padded = true,
                       .covers = true};
+    uint32_t done;
 
     TG_TRY(fill_slab(n, f, number, slots, &layer.frames, err));
     if (tg_lane_encodes(n))
         TG_TRY(tg_encode_layer(n, &layer, err));
     n->padded_layer = number; /* over a padded chunk, if there is one */
     TG_TRY(tg_sink_shard(n, number, err));
-    TG_TRY(tg_sink_layers(n, &layer, 1, err));
+    TG_TRY(tg_sink_layers(n, &layer, 1, &done, err));
     r->result->repaired += n->layout.sharded ? 0 : n->plan.n_chunks;
     TG_LOCKED_FOR_IO(&n->s->log.lock);
     tg_sink_enter(n, &layer, 1);
@@ -232,9 +245,10 @@ tg_status tg_recover_leftovers(recovery *r, tg_lane *n, tg_found_lane *f, tg_err
     const tg_found_layer *l = f->layers.items;
 
     for (size_t i = 0; !n->layout.sharded && i < f->begun.n; i++) {
-        bool counts = begun[i] == n->padded_layer;
+        bool counts = false;
         for (size_t j = 0; j < f->layers.n; j++)
-            counts |= l[j].good && l[j].record.layer == begun[i];
+            counts |= l[j].good && l[j].record.layer == begun[i] &&
+                      (l[j].record.flags & TG_LAYER_FAILED) == 0;
         /* A chunk that was padded and published, and of which the whole one did not arrive. */
         uint64_t first = tg_layout_slot_in_layer(&n->layout, begun[i], 0);
         if (counts || first < f->chunk_slots)

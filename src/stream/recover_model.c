@@ -82,6 +82,7 @@ static tg_status begin_shard(tg_found_lane *n, const tg_record_sealed *r, tg_err
         return no_memory(err);
     s->number = r->shard;
     s->side = (r->flags & TG_LAYER_SIDE) != 0;
+    s->goes_on = r->shard == n->sealed;
     s->chunks = tg_alloc_array((size_t)count, TG_RECORD_CHUNK_BYTES);
     if (s->chunks == NULL) {
         n->shards.n--;

@@ -17,6 +17,7 @@ typedef struct tg_found_layer {
 typedef struct tg_found_shard {
     uint64_t number;
     bool side;
+    bool goes_on;    /* it was sealed before, and has chunks that are not in this list */
     bool done;       /* mended */
     uint8_t *chunks; /* shard_chunks records of TG_RECORD_CHUNK_BYTES, plane after plane;
                         nbytes UINT64_MAX: none */

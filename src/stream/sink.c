@@ -356,27 +356,69 @@ static tg_status write_packed(tg_lane *n, uint32_t plane, const tg_layer *layers
     return padded == 0 ? TG_OK : timed_write(n, f, n->stage, padded, err);
 }
 
+static tg_status put_chunk(tg_lane *n, const char *key, const chunk_view *v, bool replaces,
+                           tg_zip_record *zip, tg_error *err)
+{
+    int64_t start = tg_clock_ns();
+
+    if (n->s->zip)
+        TG_TRY(tg_zip_append(n->s->store, key, v->data, v->len, NULL, zip, NULL, err));
+    else if (replaces)
+        TG_TRY(tg_store_put(n->s->store, key, v->data, v->len, NULL, err));
+    else
+        TG_TRY(tg_store_put_lazy(n->s->store, key, v->data, v->len, NULL, err));
+    tg_count_latency(n->count.write_ns, &n->count.write_ns_max,
+                     (uint64_t)(tg_clock_ns() - start));
+    return TG_OK;
+}
+
 /* One value a chunk. */
 static tg_status put_chunks(tg_lane *n, uint32_t plane, const tg_layer *layer, uint32_t i,
                             tg_error *err)
 {
     char key[TG_KEY_BYTES];
-    bool replaces = layer->number == n->padded_layer;
 
     for (uint32_t t = 0; t < n->layout.plane[plane].n_tiles; t++) {
         chunk_view v = view_chunk(n, layer, plane, t);
         tg_zip_record zip = {0};
         TG_TRY(tg_sink_chunk_key(n, plane, layer->number, t, key, sizeof key, err));
-        int64_t start = tg_clock_ns();
-        if (n->s->zip)
-            TG_TRY(tg_zip_append(n->s->store, key, v.data, v.len, NULL, &zip, NULL, err));
-        else if (replaces)
-            TG_TRY(tg_store_put(n->s->store, key, v.data, v.len, NULL, err));
-        else
-            TG_TRY(tg_store_put_lazy(n->s->store, key, v.data, v.len, NULL, err));
-        tg_count_latency(n->count.write_ns, &n->count.write_ns_max,
-                         (uint64_t)(tg_clock_ns() - start));
+        TG_TRY(put_chunk(n, key, &v, layer->number == n->padded_layer, &zip, err));
         note_chunk(n, i, plane, t, 0, &v, n->s->zip ? &zip : NULL);
+    }
+    return TG_OK;
+}
+
+/* A layer that could not be put counts as failed: what of it got to its place all the same (a
+ * put may fail after its rename) goes again. Recovery does the same where that fails, too. */
+static void take_back(tg_lane *n, const tg_layer *layer)
+{
+    char key[TG_KEY_BYTES];
+
+    if (n->s->zip || layer->number == n->padded_layer)
+        return;
+    for (uint32_t p = 0; p < n->layout.n_planes; p++)
+        for (uint32_t t = 0; t < n->layout.plane[p].n_tiles; t++) {
+            if (tg_sink_chunk_key(n, p, layer->number, t, key, sizeof key, NULL) != TG_OK)
+                continue;
+            tg_status st = tg_store_remove(n->s->store, key, NULL, NULL);
+            (void)st;
+        }
+}
+
+/* Layer after layer, so that those before one that fails are whole. */
+static tg_status put_layers(tg_lane *n, const tg_layer *layers, uint32_t count, uint32_t *done,
+                            tg_error *err)
+{
+    for (*done = 0; *done < count; ++*done) {
+        tg_status st = TG_OK;
+        if (!n->s->zip)
+            TG_TRY(say_begun(n, layers[*done].number, false, err));
+        for (uint32_t p = 0; st == TG_OK && p < n->layout.n_planes; p++)
+            st = put_chunks(n, p, &layers[*done], *done, err);
+        if (st == TG_OK)
+            continue;
+        take_back(n, &layers[*done]);
+        return st;
     }
     return TG_OK;
 }
@@ -391,23 +433,23 @@ static void sum_late(tg_lane *n, const tg_layer *layer)
                   n->ring.slabs[layer->slab].sums, false);
 }
 
-tg_status tg_sink_layers(tg_lane *n, const tg_layer *layers, uint32_t count, tg_error *err)
+tg_status tg_sink_layers(tg_lane *n, const tg_layer *layers, uint32_t count, uint32_t *done,
+                         tg_error *err)
 {
+    *done = count;
     if (n->s->null_sink)
         return TG_OK;
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count; i++)
         sum_late(n, &layers[i]);
-        if (!n->layout.sharded && !n->s->zip)
-            TG_TRY(say_begun(n, layers[i].number, false, err));
-    }
+    if (!n->layout.sharded)
+        return put_layers(n, layers, count, done, err);
     for (uint32_t p = 0; p < n->layout.n_planes; p++) {
-        if (n->layout.sharded) {
-            TG_TRY(n->layout.plane[p].staged ? write_packed(n, p, layers, count, err)
-                                             : write_as_they_lie(n, p, layers, count, err));
+        tg_status st = n->layout.plane[p].staged ? write_packed(n, p, layers, count, err)
+                                                 : write_as_they_lie(n, p, layers, count, err);
+        if (st == TG_OK)
             continue;
-        }
-        for (uint32_t i = 0; i < count; i++)
-            TG_TRY(put_chunks(n, p, &layers[i], i, err));
+        *done = 0; /* no entry shows what was written of them */
+        return st;
     }
     return TG_OK;
 }

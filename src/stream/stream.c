@@ -384,16 +384,27 @@ static void fill_report(tg_stream *s, tg_stream_report *report)
     memcpy(report, &r, r.size);
 }
 
+/* After an error the tail file may have durable frames that are in no chunk: such a ZIP is not
+ * closed, recovery brings them into it. */
+static bool waits_for_recovery(const tg_stream *s)
+{
+    for (uint32_t i = 0; s->zip && i < s->n_lanes; i++)
+        if (s->lanes[i].durable.slots > s->lanes[i].in_chunks.slots)
+            return true;
+    return false;
+}
+
 /* The first failure of all, or of the last steps. */
 static tg_status finish(tg_stream *s, tg_error *err)
 {
     tg_error first = {0}, own = {0};
     tg_status lanes = tg_stream_last_error(s, UINT32_MAX, &first, NULL);
+    bool ends = !s->null_sink && !waits_for_recovery(s);
     tg_status st = TG_OK;
 
-    if (!s->null_sink)
+    if (ends)
         st = tg_publish_end(s, &own);
-    if (!s->null_sink && st == TG_OK && !tg_journal_is_needed(s)) {
+    if (ends && st == TG_OK && !tg_journal_is_needed(s)) {
         st = tg_journal_close(s->log.journal, &own);
         if (st == TG_OK)
             st = tg_store_close(s->store, &own);

@@ -209,6 +209,10 @@ static tg_status log_all(tg_lane *n, tg_mark mark, uint64_t delta, tg_error *err
 {
     TG_LOCKED_FOR_IO(&n->s->log.lock);
 
+    /* The writer may have said meanwhile that these frames failed: they are not to come back
+     * beside rows that say so. */
+    if (atomic_load(&n->failed_to_write))
+        return TG_BUSY;
     if (mark.rows > n->rows_logged)
         tg_mend_rows(n, n->rows_logged_end, mark.rows_end, delta, false);
     TG_TRY(tg_log_rows(n, mark, err));

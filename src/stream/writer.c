@@ -62,6 +62,7 @@ tg_status tg_log_rows(tg_lane *n, tg_mark mark, tg_error *err)
 typedef struct batch {
     tg_layer layer[TG_BATCH_MOST];
     uint32_t n;
+    uint32_t done; /* of them in the store: those behind are lost */
 } batch;
 
 /* Has the lane a layer at `ahead` that can be written now? */
@@ -79,7 +80,7 @@ static bool next_layer(tg_lane *n, uint32_t ahead, tg_layer *layer)
 
 static void collect(tg_lane *n, batch *b)
 {
-    b->n = 0;
+    b->n = b->done = 0;
     while (b->n < n->plan.batch && next_layer(n, b->n, &b->layer[b->n])) {
         const tg_layer *l = &b->layer[b->n];
         if (b->n > 0 && (l->failed != b->layer[0].failed ||
@@ -90,37 +91,34 @@ static void collect(tg_lane *n, batch *b)
     }
 }
 
-/* The batch is in the store, or lost: say so in the journal. */
-static tg_status log_batch(tg_lane *n, const batch *b, bool failed, tg_error *err)
+static tg_status log_layer(tg_lane *n, const batch *b, uint32_t i, tg_error *err)
 {
-    tg_record_log *log = &n->s->log;
-    TG_LOCKED_FOR_IO(&log->lock);
+    const tg_layer *l = &b->layer[i];
+    bool failed = i >= b->done;
 
-    for (uint32_t i = 0; i < b->n; i++) {
-        const tg_layer *l = &b->layer[i];
-        if (l->delta > 0 || failed)
-            tg_mend_rows(n, n->rows_logged_end, l->mark.rows_end, l->delta, failed);
-        TG_TRY(tg_log_rows(n, l->mark, err));
-        uint32_t flags = (l->padded ? TG_LAYER_PADDED : 0u) |
-                         (n->layout.checksum ? TG_LAYER_SUMMED : 0u) |
-                         (n->current != NULL && n->current->side ? TG_LAYER_SIDE : 0u) |
-                         (l->covers ? TG_LAYER_COVERS : 0u) | (failed ? TG_LAYER_FAILED : 0u);
-        tg_record_layer rec = {.lane = n->number,
-                               .flags = flags,
-                               .n_chunks = failed ? 0 : n->plan.n_chunks,
-                               .layer = l->number,
-                               .shard = tg_layout_shard(&n->layout, l->number),
-                               .slots = l->mark.slots,
-                               .frames = l->mark.frames,
-                               .chunks = n->records + i * n->plan.chunk_records};
-        TG_TRY(tg_record_layer_add(log, &rec, err));
-    }
-    TG_TRY(tg_record_flush(log, err));
-    if (failed)
-        return TG_OK;
-    tg_sink_enter(n, b->layer, b->n);
-    const tg_layer *last = &b->layer[b->n - 1];
-    for (uint32_t i = 0; i < b->n; i++) {
+    if (l->delta > 0 || failed)
+        tg_mend_rows(n, n->rows_logged_end, l->mark.rows_end, l->delta, failed);
+    TG_TRY(tg_log_rows(n, l->mark, err));
+    uint32_t flags = (l->padded ? TG_LAYER_PADDED : 0u) |
+                     (n->layout.checksum ? TG_LAYER_SUMMED : 0u) |
+                     (n->current != NULL && n->current->side ? TG_LAYER_SIDE : 0u) |
+                     (l->covers ? TG_LAYER_COVERS : 0u) | (failed ? TG_LAYER_FAILED : 0u);
+    tg_record_layer rec = {.lane = n->number,
+                           .flags = flags,
+                           .n_chunks = failed ? 0 : n->plan.n_chunks,
+                           .layer = l->number,
+                           .shard = tg_layout_shard(&n->layout, l->number),
+                           .slots = l->mark.slots,
+                           .frames = l->mark.frames,
+                           .chunks = n->records + i * n->plan.chunk_records};
+    return tg_record_layer_add(&n->s->log, &rec, err);
+}
+
+/* What is done of the batch counts from now on. */
+static void enter_done(tg_lane *n, const batch *b)
+{
+    tg_sink_enter(n, b->layer, b->done);
+    for (uint32_t i = 0; i < b->done; i++) {
         const tg_layer *l = &b->layer[i];
         if (l->padded)
             n->padded_layer = l->number;
@@ -129,12 +127,26 @@ static tg_status log_batch(tg_lane *n, const batch *b, bool failed, tg_error *er
     }
     atomic_store_explicit(&n->count.written, n->written.frames, memory_order_relaxed);
     /* The last layer of a shard: it need not wait for the next one to be sealed. */
+    const tg_layer *last = &b->layer[b->done - 1];
     if (n->current != NULL && !last->padded) {
         uint64_t first, end;
         tg_layout_shard_range(&n->layout, n->current->number, &first, &end);
         if (last->number + 1 == end)
             tg_sink_end_shard(n);
     }
+}
+
+/* The batch is in the store, or lost from some layer on: say so in the journal. */
+static tg_status log_batch(tg_lane *n, const batch *b, tg_error *err)
+{
+    tg_record_log *log = &n->s->log;
+    TG_LOCKED_FOR_IO(&log->lock);
+
+    for (uint32_t i = 0; i < b->n; i++)
+        TG_TRY(log_layer(n, b, i, err));
+    TG_TRY(tg_record_flush(log, err));
+    if (b->done > 0)
+        enter_done(n, b);
     return TG_OK;
 }
 
@@ -158,7 +170,7 @@ static uint64_t batch_bytes(const tg_lane *n, const batch *b)
 {
     uint64_t bytes = 0;
 
-    for (uint32_t i = 0; i < b->n; i++)
+    for (uint32_t i = 0; i < b->done; i++)
         for (uint32_t c = 0; c < n->plan.n_chunks; c++)
             bytes += tg_record_chunk_get(n->records + i * n->plan.chunk_records +
                                          (size_t)c * TG_RECORD_CHUNK_BYTES)
@@ -168,7 +180,7 @@ static uint64_t batch_bytes(const tg_lane *n, const batch *b)
 
 static void count_failed(tg_lane *n, const batch *b)
 {
-    for (uint32_t i = 0; i < b->n; i++)
+    for (uint32_t i = b->done; i < b->n; i++)
         if (!b->layer[i].padded)
             tg_count(&n->count.failed, b->layer[i].frames);
 }
@@ -193,9 +205,8 @@ static bool write_some(tg_lane *n, tg_error *err)
     collect(n, &b);
     if (b.n == 0)
         return false;
-    bool failed = b.layer[0].failed || atomic_load(&n->failed_to_write);
     tg_status st = TG_OK;
-    if (!failed) {
+    if (!b.layer[0].failed && !atomic_load(&n->failed_to_write)) {
         st = tg_sink_shard(n, b.layer[0].number, err);
         if (st == TG_BUSY) {
             atomic_store(&n->s->commit_wanted, true);
@@ -203,20 +214,19 @@ static bool write_some(tg_lane *n, tg_error *err)
             return false;
         }
         if (st == TG_OK)
-            st = tg_sink_layers(n, b.layer, b.n, err);
+            st = tg_sink_layers(n, b.layer, b.n, &b.done, err);
         if (st != TG_OK)
-            tg_lane_fail(n, err, tg_layout_slot_in_layer(&n->layout, b.layer[0].number, 0));
-        failed = st != TG_OK;
+            tg_lane_fail(n, err,
+                         tg_layout_slot_in_layer(&n->layout, b.layer[b.done].number, 0));
 #if TG_PLANT == 7
-        failed = false;
+        b.done = b.n;
 #endif
     }
-    if (failed)
-        count_failed(n, &b);
-    st = log_batch(n, &b, failed, err);
+    count_failed(n, &b);
+    st = log_batch(n, &b, err);
     if (st != TG_OK)
         tg_stream_fail(n->s, err);
-    else if (!failed)
+    else if (b.done > 0)
         count_written(n, &b);
     give_back(n, &b);
     tg_signal_post(&n->s->progress);

@@ -1,11 +1,10 @@
 /* check_recording.c - is every frame that a recording shows the one that its test source made?
  *
- *     check_recording PATH GROUP ARRAY [gaps|unlisted]
+ *     check_recording PATH GROUP ARRAY [gaps]
  *
  * PATH    a store; GROUP: "" or a camera's name; ARRAY: number of the source (its pixels' hash)
  * gaps    slots without a row are allowed, and must be fill value; without it frame i lies at
  *         index i and row i tells of it
- * unlisted as gaps, and a slot without a row may also hold frame i itself
  *
  * Prints "frames N rows M". Exit 0: all of it is true; 1: something is not (named on standard
  * error); 3: there is no such array. It knows the public interface only. */
@@ -119,7 +118,7 @@ static void make_frame(uint8_t *dst, uint32_t array, uint64_t sequence, uint64_t
 }
 
 static int check_frames(tg_array *a, const tg_array_info *info, const table *t, uint32_t number,
-                        bool gaps, bool unlisted, tg_error *err)
+                        bool gaps, tg_error *err)
 {
     const uint64_t frames = info->shape[0];
     const uint64_t start_of[3] = {0}, count[3] = {1, info->shape[1], info->shape[2]};
@@ -133,16 +132,13 @@ static int check_frames(tg_array *a, const tg_array_info *info, const table *t, 
         uint64_t start[3] = {i, start_of[1], start_of[2]}, r = row_of[i];
         if (tg_array_read(a, start, count, got, NULL, NULL, err) != TG_OK)
             rc = wrong("frame cannot be read", i, err);
-        else if (r == UINT64_MAX && !gaps && !unlisted)
+        else if (r == UINT64_MAX && !gaps)
             rc = wrong("frame without a row", i, NULL);
-        else if (r == UINT64_MAX && !is_zero(got, bytes)) {
-            make_frame(want, number, i, count[1], count[2], info->dtype);
-            if (!unlisted || memcmp(got, want, bytes) != 0)
-                rc = wrong("a slot without a row is not fill value", i, NULL);
-        }
+        else if (r == UINT64_MAX && !is_zero(got, bytes))
+            rc = wrong("a slot without a row is not fill value", i, NULL);
         if (rc != 0 || r == UINT64_MAX)
             continue;
-        if (!gaps && !unlisted && (t->sequence[r] != i || r != i || t->status[r] != 0))
+        if (!gaps && (t->sequence[r] != i || r != i || t->status[r] != 0))
             rc = wrong("row is not the frame's", i, NULL);
         make_frame(want, number, t->sequence[r], count[1], count[2], info->dtype);
         if (memcmp(got, want, bytes) != 0)
@@ -156,7 +152,7 @@ static int check_frames(tg_array *a, const tg_array_info *info, const table *t, 
     return rc;
 }
 
-static int check(tg_store *store, const char *group, uint32_t number, bool gaps, bool unlisted)
+static int check(tg_store *store, const char *group, uint32_t number, bool gaps)
 {
     char path[256];
     tg_array *a = NULL;
@@ -176,7 +172,7 @@ static int check(tg_store *store, const char *group, uint32_t number, bool gaps,
         (err.code != TG_NOT_FOUND || info.shape[0] > 0))
         rc = wrong("frame table", 0, &err);
     if (rc == 0)
-        rc = check_frames(a, &info, &t, number, gaps, unlisted, &err);
+        rc = check_frames(a, &info, &t, number, gaps, &err);
     if (rc == 0)
         printf("frames %" PRIu64 " rows %" PRIu64 "\n", info.shape[0], t.rows);
     free(t.sequence);
@@ -193,7 +189,7 @@ int main(int argc, char **argv)
     tg_error err = {0};
 
     if (argc < 4) {
-        fprintf(stderr, "usage: check_recording PATH GROUP ARRAY [gaps|unlisted]\n");
+        fprintf(stderr, "usage: check_recording PATH GROUP ARRAY [gaps]\n");
         return 2;
     }
     tg_status st = tg_store_open(argv[1], NULL, &store, NULL, &err);
@@ -202,8 +198,7 @@ int main(int argc, char **argv)
     if (st != TG_OK)
         return wrong("store", 0, &err);
     int rc = check(store, argv[2], (uint32_t)strtoul(argv[3], NULL, 10),
-                   argc > 4 && strcmp(argv[4], "gaps") == 0,
-                   argc > 4 && strcmp(argv[4], "unlisted") == 0);
+                   argc > 4 && strcmp(argv[4], "gaps") == 0);
     tg_store_free(store);
     return rc;
 }

@@ -47,7 +47,7 @@ def arguments():
     p.add_argument("--only", help="one layout")
     p.add_argument("--seed", type=int, default=int(os.environ.get("SEED", "1")))
     p.add_argument("--jobs", type=int, default=4, help="runs at once: most of their time is waiting")
-    p.add_argument("--timeout", type=float, default=5, help="seconds until a run has hung")
+    p.add_argument("--timeout", type=float, default=120, help="seconds until a run has hung")
     p.add_argument("--second-reader", action="store_true",
                    help="zarr-python looks at each directory, too")
     p.add_argument("--keep", action="store_true", help="keep the folder of a failed run")
@@ -266,7 +266,7 @@ class Sweep(Tools):
         if name == "short":
             raise Wrong(f"a short transfer is no error: {run.stdout} {run.stderr[-300:]}")
         self.count_answer(f"exit {run.status}", run)
-        run.allow = ["unlisted"]  # docs/testing.md, open faults
+        run.allow = ["gaps"]  # slots of frames that could not be written read as fill value
         error = self.reported(run)
         if error.get("errno") != getattr(errno, name):
             raise Wrong(f"errno {error.get('errno')} reported for {name}: {error}")
