@@ -278,6 +278,24 @@ static tg_status mend_lane(recovery *r, tg_lane *n, tg_error *err)
     return tg_recover_shape(r, n, got->slots, err);
 }
 
+/* What readers see was durable before they saw it: a journal that ends before that is not
+ * whole, and nothing is to be built on it. */
+static tg_status check_journal_reaches(const recovery *r, const tg_lane *n, tg_error *err)
+{
+    const tg_layout *l = &n->layout;
+    uint64_t outer[TG_STREAM_DIMS] = {0}, slots = r->lane[n->number].slots;
+
+    if (n->s->zip || l->n_dims == 0)
+        return TG_OK;
+    tg_layout_shape(l, slots, true, outer);
+    if (outer[l->order[0]] >= n->outer)
+        return TG_OK;
+    return tg_fail(err, TG_CORRUPT,
+                   "the journal ends at frame %" PRIu64 ", array '%s' shows %" PRIu64
+                   ": it is cut",
+                   slots, n->path, tg_recover_frames(n, n->outer));
+}
+
 tg_status tg_recover_run(recovery *r, tg_error *err)
 {
     tg_stream *s = r->s;
@@ -288,6 +306,8 @@ tg_status tg_recover_run(recovery *r, tg_error *err)
         TG_TRY(verify_tails(&s->lanes[i], &r->model.lanes[i], err));
     }
     TG_TRY(replay_rows(r, err));
+    for (uint32_t i = 0; i < s->n_lanes; i++)
+        TG_TRY(check_journal_reaches(r, &s->lanes[i], err));
     for (uint32_t i = 0; i < s->n_lanes; i++)
         TG_TRY(mend_lane(r, &s->lanes[i], err));
     return s->zip ? tg_recover_zip_end(r, err) : tg_store_sync(s->store, NULL, err);

@@ -4,6 +4,8 @@
 #include "faults.h"
 #include "recording.h"
 
+#include <sys/stat.h>
+
 typedef struct workload {
     const char *name;
     tg_stream_array array;
@@ -214,5 +216,39 @@ static void every_call_fails(void)
     CHECK(hits[FAULT_close_fd] > 0);
 }
 
-static const struct test tests[] = {{"every_call_fails", every_call_fails}};
+/* A journal that ends before what readers see is refused, with both numbers. */
+static void cut_journal(void)
+{
+    const char *path = scratch("cut.zarr");
+    tg_runtime *rt = new_runtime((uint64_t)16 << 20);
+    tg_stream *s = NULL;
+    tg_error err = {0};
+    tg_stream_options so = {
+        .size = sizeof so, .path = path, .arrays = &workloads[0].array, .n_arrays = 1};
+    uint8_t frame[16 * 20 * 2];
+    char side[600];
+
+    REQUIRE_OK(tg_stream_open(rt, &so, &s, &err));
+    for (uint64_t i = 0; i < 20; i++) {
+        make_frame(frame, 0, i, sizeof frame / 2, 2);
+        CHECK_OK(tg_stream_append(s, 0, frame, 1, NULL, NULL, NULL, &err));
+    }
+    CHECK_OK(tg_stream_flush(s, TG_LEVEL_PUBLISHED, 0, &err));
+    tg_stream_free(s); /* as if it had been killed */
+    CHECK_U64(shape_of(path, "0", 0), 20);
+    (void)snprintf(side, sizeof side, "%s.tidegate/lock", path);
+    (void)unlink(side);
+    (void)snprintf(side, sizeof side, "%s.tidegate/journal", path);
+    struct stat st;
+    REQUIRE(stat(side, &st) == 0);
+    CHECK(truncate(side, st.st_size / 2) == 0);
+    CHECK_STATUS(tg_recover(rt, path, NULL, &err), TG_CORRUPT);
+    CHECK(strstr(err.msg, "shows 20") != NULL);
+    CHECK_U64(shape_of(path, "0", 0), 20);
+    check_frames(path, "0", 0, 20);
+    tg_runtime_free(rt);
+}
+
+static const struct test tests[] = {{"cut_journal", cut_journal},
+                                    {"every_call_fails", every_call_fails}};
 TEST_MAIN(tests)
