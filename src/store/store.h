@@ -195,6 +195,8 @@ typedef struct tg_store_counts {
 } tg_store_counts;
 TG_MUST_USE tg_status tg_store_open_count(tg_store **out, tg_store *inner, tg_error *err);
 tg_store_counts tg_store_counted(const tg_store *count_of);
+/* Every put is lazy: durable with the next sync. */
+TG_MUST_USE tg_status tg_store_open_lazy(tg_store **out, tg_store *inner, tg_error *err);
 /* The n-th operation from now fails with TG_IO, once or from then on. n 0: off. */
 TG_MUST_USE tg_status tg_store_open_fault(tg_store **out, tg_store *inner, tg_error *err);
 void tg_store_fail_at(tg_store *s, long n, bool persistent);

@@ -282,6 +282,28 @@ tg_status tg_array_create(tg_store *store, const char *path, const tg_array_opti
     return TG_OK;
 }
 
+tg_status tg_array_unpublished(tg_store *store, const char *path, tg_array_meta *meta,
+                               tg_array **out, tg_error *err)
+{
+    TG_AUTO_PTR(tg_array_meta) owned = meta;
+    char clean[TG_PATH_BYTES];
+
+    TG_TRY(tg_path_normalise(clean, sizeof clean, path, err));
+    TG_TRY(tg_node_path_check(clean, err));
+    return new_array(store, clean, tg_steal(owned), out, err);
+}
+
+tg_status tg_array_publish(tg_array *a, const tg_cancel *cancel, tg_error *err)
+{
+    TG_AUTO(tg_str) doc = NULL;
+    TG_AUTO(tg_str) attrs_doc = NULL;
+
+    /* Not as a new one: who takes work up again may have come to this before. */
+    TG_TRY(tg_array_meta_write(a->meta, a->meta->info.shape, NULL, &doc, &attrs_doc, err));
+    return tg_node_store(a->store, a->path, a->meta->info.format == 3 ? "zarr.json" : ".zarray",
+                         doc, attrs_doc, false, cancel, err);
+}
+
 /* --- Resizing -------------------------------------------------------------- */
 
 /* Units to be removed: indexes, ndim numbers each. */

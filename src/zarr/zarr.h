@@ -56,6 +56,11 @@ bool tg_chunk_key_parse(const tg_array_meta *m, const char *key, uint64_t *unit_
 TG_MUST_USE tg_status tg_path_join(char *dst, size_t cap, const char *path, const char *name,
                                    tg_error *err);
 
+/* An array whose document is not written: its units can be, and nobody takes what is there for
+ * an array until tg_array_publish(). Takes meta over, also on failure. */
+TG_MUST_USE tg_status tg_array_unpublished(tg_store *store, const char *path,
+                                           tg_array_meta *meta, tg_array **out, tg_error *err);
+TG_MUST_USE tg_status tg_array_publish(tg_array *a, const tg_cancel *cancel, tg_error *err);
 const tg_array_meta *tg_array_get_meta(const tg_array *a);
 /* In memory only: for who writes items before tg_array_resize() publishes them. */
 void tg_array_set_shape(tg_array *a, const uint64_t *shape);
