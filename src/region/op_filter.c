@@ -1,0 +1,202 @@
+/* gaussian, as scipy.ndimage.gaussian_filter in doubles (mode reflect), rounded once at the
+ * end: separable, one axis after the other, the slowest first. */
+#include "region/op.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MOST_RADIUS 100000
+
+static tg_status make_weights(tg_op *op, uint32_t d, double sigma, double truncate,
+                              tg_error *err)
+{
+    double reach = floor(truncate * sigma + 0.5), sum = 1;
+    if (!(sigma >= 0 && reach <= MOST_RADIUS))
+        return tg_fail(err, TG_INVALID,
+                       "operation 'gaussian': sigma got %g, want 0 to a reach of %d items",
+                       sigma, MOST_RADIUS);
+    size_t radius = sigma > 0 ? (size_t)reach : 0;
+    double *w = tg_alloc_array(radius + 1, sizeof *w);
+    if (w == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "no memory for %zu weights", radius + 1);
+    op->weights[d] = w;
+    op->below[d] = op->f.facts.halo[d] = radius;
+    w[0] = 1;
+    for (size_t i = 1; i <= radius; i++) {
+        w[i] = exp(-0.5 / (sigma * sigma) * (double)(i * i));
+        sum += 2 * w[i];
+    }
+    for (size_t i = 0; i <= radius; i++)
+        w[i] /= sum;
+    return TG_OK;
+}
+
+static tg_status setup_gaussian(tg_op *op, tg_op_text *t, const tg_function_env *env,
+                                tg_error *err)
+{
+    bool given = false;
+    double truncate = 4;
+    TG_TRY(tg_op_need_numbers(op, err));
+    TG_TRY(tg_op_axes(op, t, env, err));
+    TG_TRY(tg_op_per_axis(op, t, "sigma", op->sigma, &given, err));
+    if (!given)
+        return tg_fail(err, TG_INVALID, "operation 'gaussian' wants sigma=NUMBER");
+    TG_TRY(tg_op_number(t, "truncate", &truncate, NULL, err));
+    for (uint32_t d = 0; d < op->in_shape.ndim; d++)
+        TG_TRY(make_weights(op, d, op->sigma[d], truncate, err));
+    return tg_op_dtype(op, t, err);
+}
+
+/* Two blocks of the region grown by the reach, and a table of positions. */
+static uint64_t scratch_gaussian(const tg_op *op, const tg_shape *in, const tg_shape *out)
+{
+    tg_shape grown = *out;
+    uint64_t n = 0, positions = 0;
+    (void)in;
+    for (uint32_t d = 0; d < out->ndim; d++) {
+        grown.n[d] += 2 * op->below[d];
+        positions += grown.n[d];
+    }
+    if (tg_shape_items(&grown, &n, NULL) != TG_OK || n > UINT64_MAX / 64)
+        return UINT64_MAX;
+    return 2 * n * sizeof(double) + positions * sizeof(uint64_t);
+}
+
+/* Position x of an axis of n items whose border mirrors: d c b a | a b c d | d c b a. */
+static uint64_t mirrored(int64_t x, uint64_t n)
+{
+    int64_t period = 2 * (int64_t)n;
+    x %= period;
+    x = x < 0 ? x + period : x;
+    return (uint64_t)(x < (int64_t)n ? x : period - 1 - x);
+}
+
+typedef struct grown {
+    tg_shape shape;
+    uint64_t *from[TG_MAX_NDIM]; /* where in `in` each position lies */
+    double *a, *b;
+} grown;
+
+static void load_grown(const tg_region_call *c, grown *g)
+{
+    tg_rows r;
+    uint32_t last = g->shape.ndim - 1;
+    double *dst = g->a;
+    tg_rows_of(&r, g->shape.ndim, g->shape.n);
+    do {
+        const char *row = c->in.data;
+        size_t n = r.length, i = 0;
+        for (uint32_t d = 0; d < last; d++)
+            row += (int64_t)g->from[d][r.index[d]] * c->in.strides[d];
+        while (i < n) { /* runs of neighbours at once */
+            size_t m = 1;
+            while (i + m < n && g->from[last][i + m] == g->from[last][i] + m)
+                m++;
+            tg_items_load(dst + i, c->in.dtype,
+                          row + (int64_t)g->from[last][i] * c->in.strides[last],
+                          c->in.strides[last], m);
+            i += m;
+        }
+        dst += n;
+    } while (tg_rows_next(&r));
+}
+
+/* out[x] = sum of w[k] * (in[x - k * step] + in[x + k * step]); the farthest first, as scipy.
+ */
+static void fold_symmetric(const double *in, size_t step, const double *w, size_t radius,
+                           size_t n, double *out)
+{
+    size_t x = 0;
+    for (; x + 8 <= n; x += 8) {
+        double sum[8];
+        for (int j = 0; j < 8; j++)
+            sum[j] = in[x + (size_t)j] * w[0];
+        for (size_t k = radius; k > 0; k--)
+            for (int j = 0; j < 8; j++)
+                sum[j] += (in[x + (size_t)j - k * step] + in[x + (size_t)j + k * step]) * w[k];
+        memcpy(out + x, sum, sizeof sum);
+    }
+    for (; x < n; x++) {
+        double sum = in[x] * w[0];
+        for (size_t k = radius; k > 0; k--)
+            sum += (in[x - k * step] + in[x + k * step]) * w[k];
+        out[x] = sum;
+    }
+}
+
+static void fold_axis(grown *g, uint32_t d, const double *w, size_t radius)
+{
+    size_t outer = 1, inner = 1;
+    for (uint32_t k = 0; k < g->shape.ndim; k++) {
+        outer *= k < d ? (size_t)g->shape.n[k] : 1;
+        inner *= k > d ? (size_t)g->shape.n[k] : 1;
+    }
+    size_t whole = (size_t)g->shape.n[d] * inner, kept = whole - 2 * radius * inner;
+    for (size_t o = 0; o < outer; o++)
+        fold_symmetric(g->a + o * whole + radius * inner, inner, w, radius, kept,
+                       g->b + o * kept);
+    g->shape.n[d] -= 2 * radius;
+    double *swap = g->a;
+    g->a = g->b;
+    g->b = swap;
+}
+
+static void store_grown(const tg_region_call *c, const grown *g)
+{
+    tg_rows r;
+    const double *src = g->a;
+    tg_rows_of(&r, c->out.ndim, c->out.shape);
+    do {
+        tg_items_store(c->out.dtype, tg_rows_at(&r, &c->out, NULL), tg_view_step(&c->out), src,
+                       r.length);
+        src += r.length;
+    } while (tg_rows_next(&r));
+}
+
+static tg_status run_gaussian(const tg_op *op, const tg_region_call *c, grown *g,
+                              const tg_cancel *cancel, tg_error *err)
+{
+    load_grown(c, g);
+    for (uint32_t d = 0; d < c->out.ndim; d++) {
+        TG_TRY(tg_cancel_check(cancel, err));
+        if (op->below[d] > 0)
+            fold_axis(g, d, op->weights[d], (size_t)op->below[d]);
+    }
+    store_grown(c, g);
+    return TG_OK;
+}
+
+static tg_status call_gaussian(const tg_op *op, const tg_region_call *c,
+                               const tg_cancel *cancel, tg_error *err)
+{
+    grown g = {.shape = {c->out.ndim, {0}}};
+    uint64_t offset[TG_MAX_NDIM], items = 1, positions = 0;
+    if (tg_view_items(&c->out) == 0)
+        return TG_OK;
+    if (c->out.ndim == 0)
+        return tg_fail(err, TG_UNSUPPORTED, "gaussian of an array without dimensions");
+    tg_call_offset(c, offset);
+    for (uint32_t d = 0; d < c->out.ndim; d++) {
+        g.shape.n[d] = c->out.shape[d] + 2 * op->below[d];
+        items *= g.shape.n[d];
+        positions += g.shape.n[d];
+    }
+    TG_AUTO(tg_mem_ptr) blocks = tg_alloc_array((size_t)items, 2 * sizeof(double));
+    TG_AUTO(tg_mem_ptr) table = tg_alloc_array((size_t)positions, sizeof(uint64_t));
+    if (blocks == NULL || table == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "no memory for two blocks of %zu doubles",
+                       (size_t)items);
+    g.a = blocks;
+    g.b = g.a + items;
+    uint64_t *at = table;
+    for (uint32_t d = 0; d < c->out.ndim; d++) {
+        g.from[d] = at;
+        for (uint64_t i = 0; i < g.shape.n[d]; i++)
+            *at++ = mirrored((int64_t)(offset[d] + i) - (int64_t)op->below[d], c->in.shape[d]);
+    }
+    return run_gaussian(op, c, &g, cancel, err);
+}
+
+const tg_op_kind tg_ops_filter[] = {{"gaussian", "sigma, truncate, axes, dtype", setup_gaussian,
+                                     call_gaussian, scratch_gaussian},
+                                    {NULL, NULL, NULL, NULL, NULL}};

@@ -1,0 +1,171 @@
+/* The built-in operations against values that scipy 1.17 gives. */
+#include "check.h"
+#include "region/function.h"
+
+#include <math.h>
+
+#define ROWS 5
+#define COLS 7
+
+static tg_region_view view_of(void *data, tg_dtype t, uint64_t rows, uint64_t cols,
+                              int64_t row_bytes)
+{
+    tg_region_view v = {.data = data, .dtype = t, .ndim = 2};
+    v.shape[0] = rows;
+    v.shape[1] = cols;
+    v.strides[0] = row_bytes;
+    v.strides[1] = (int64_t)t.size;
+    return v;
+}
+
+static tg_status run(const char *op, tg_region_call *c, uint64_t before_y, uint64_t before_x,
+                     tg_error *err)
+{
+    tg_shape in = {2, {0}};
+    tg_function *f = NULL;
+    memcpy(in.n, c->in.shape, sizeof in.n);
+    tg_function_env env = {
+        .in_shape = &in, .in_dtype = c->in.dtype, .in_chunk = &in, .jobs = 1};
+    tg_status st = tg_function_open(&f, 'o', op, &env, err);
+    if (st != TG_OK)
+        return st;
+    c->size = sizeof *c;
+    c->n_rois = 1;
+    c->before[0] = before_y;
+    c->before[1] = before_x;
+    memcpy(c->region, c->out.shape, sizeof c->region);
+    st = f->ops->call(f, c, 0, NULL, err);
+    tg_function_free(f);
+    return st;
+}
+
+static const tg_dtype f64 = {TG_DT_FLOAT, 8}, u8 = {TG_DT_UINT, 1}, u16 = {TG_DT_UINT, 2},
+                      u32 = {TG_DT_UINT, 4};
+
+/* scipy.ndimage.gaussian_filter(((arange(35) * 7919) % 1000).reshape(5, 7), 1.0) */
+static const double blurred[ROWS * COLS] = {
+    375.76248942484119, 544.95371673999443, 621.59541824741575, 577.92129700074634,
+    517.9144420901506,  513.52073325029744, 563.94550368480975, 475.50277578521388,
+    525.9209315828648,  523.30570735940773, 473.48896793360854, 437.45624734346472,
+    470.49069914949268, 560.62967230649667, 551.89264278161579, 521.20465864001267,
+    472.29929254090291, 454.49283921920266, 483.7687180446851,  523.98161061826511,
+    568.62142027093387, 537.39829386565589, 488.84683562979467, 435.83020629054391,
+    453.3121969497891,  536.55570326515431, 571.09957968699223, 559.53454233907019,
+    575.71112884616446, 525.15485108610642, 465.27952864593976, 456.31296421860469,
+    494.02329051573469, 490.83525619547549, 456.43583845055269};
+
+static void fill_image(double *a)
+{
+    for (int i = 0; i < ROWS * COLS; i++)
+        a[i] = (i * 7919) % 1000;
+}
+
+static void gaussian_equals_scipy(void)
+{
+    double a[ROWS * COLS], got[ROWS * COLS] = {0};
+    tg_error err = {0};
+    fill_image(a);
+    tg_region_call c = {.in = view_of(a, f64, ROWS, COLS, COLS * 8),
+                        .out = view_of(got, f64, ROWS, COLS, COLS * 8)};
+    REQUIRE_OK(run("gaussian:sigma=1", &c, 0, 0, &err));
+    for (int i = 0; i < ROWS * COLS; i++)
+        CHECK(fabs(got[i] - blurred[i]) <= 1e-13 * blurred[i]);
+}
+
+static void gaussian_of_a_part_is_that_of_the_whole(void)
+{
+    double a[ROWS * COLS];
+    uint16_t in[ROWS * COLS], got[2 * 3] = {0};
+    tg_error err = {0};
+    fill_image(a);
+    for (int i = 0; i < ROWS * COLS; i++)
+        in[i] = (uint16_t)a[i];
+    /* The halo is cut off by the array's border on all sides. */
+    tg_region_call c = {.in = view_of(in, u16, ROWS, COLS, COLS * 2),
+                        .out = view_of(got, u16, 2, 3, 3 * 2)};
+    REQUIRE_OK(run("gaussian:sigma=1", &c, 1, 2, &err));
+    for (int y = 0; y < 2; y++)
+        for (int x = 0; x < 3; x++)
+            CHECK_U64(got[y * 3 + x], (uint64_t)nearbyint(blurred[(y + 1) * COLS + x + 2]));
+}
+
+static uint8_t spots[20] = {1, 0, 1, 0, 1, 0, 1, 0, 0, 1, 1, 0, 0, 1, 0, 1, 1, 0, 0, 1};
+
+static void label_equals_scipy(void)
+{
+    static const struct {
+        const char *op;
+        uint32_t want[20];
+    } rows[] = {
+        {"label", {1, 0, 2, 0, 3, 0, 4, 0, 0, 3, 5, 0, 0, 6, 0, 5, 5, 0, 0, 7}},
+        {"label:connectivity=2", {1, 0, 1, 0, 2, 0, 1, 0, 0, 2, 1, 0, 0, 2, 0, 1, 1, 0, 0, 2}}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        uint32_t got[20] = {0};
+        tg_error err = {0};
+        tg_region_call c = {.in = view_of(spots, u8, 4, 5, 5),
+                            .out = view_of(got, u32, 4, 5, 5 * 4)};
+        test_row = rows[i].op;
+        REQUIRE_OK(run(rows[i].op, &c, 0, 0, &err));
+        for (int k = 0; k < 20; k++)
+            CHECK_U64(got[k], rows[i].want[k]);
+    }
+    test_row = "";
+}
+
+/* Numbers are dense within the region, and what meets in the halo is one. */
+static void label_sees_the_halo(void)
+{
+    uint8_t in[9] = {1, 0, 1, 1, 0, 1, 1, 1, 1};
+    uint32_t got[3] = {9, 9, 9};
+    tg_error err = {0};
+    tg_region_call c = {.in = view_of(in, u8, 3, 3, 3), .out = view_of(got, u32, 1, 3, 12)};
+    REQUIRE_OK(run("label", &c, 1, 0, &err));
+    CHECK(got[0] == 1 && got[1] == 0 && got[2] == 1);
+}
+
+static void wrong_parameters_are_named(void)
+{
+    static const struct {
+        const char *op, *says;
+    } rows[] = {{"gaussian", "sigma"},
+                {"gaussian:sigma=-1", "sigma"},
+                {"gaussian:sigma=1,size=3", "size"},
+                {"gaussian:sigma=1,2,3", "sigma"},
+                {"label:connectivity=3", "connectivity"},
+                {"blur:sigma=1", "gaussian"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        uint32_t got[20] = {0};
+        tg_error err = {0};
+        tg_region_call c = {.in = view_of(spots, u8, 4, 5, 5),
+                            .out = view_of(got, u32, 4, 5, 5 * 4)};
+        test_row = rows[i].op;
+        CHECK_STATUS(run(rows[i].op, &c, 0, 0, &err), TG_INVALID);
+        CHECK(strstr(err.msg, rows[i].says) != NULL);
+    }
+    test_row = "";
+}
+
+static tg_status open_and_call(const char *op)
+{
+    double a[ROWS * COLS], got[ROWS * COLS] = {0};
+    fill_image(a);
+    tg_region_call c = {.in = view_of(a, f64, ROWS, COLS, COLS * 8),
+                        .out = view_of(got, f64, ROWS, COLS, COLS * 8)};
+    return run(op, &c, 0, 0, NULL);
+}
+
+static void memory_may_run_out(void)
+{
+    CHECK_EVERY_ALLOC(open_and_call("gaussian:sigma=1"));
+    CHECK_EVERY_ALLOC(open_and_call("label"));
+}
+
+static const struct test tests[] = {
+    {"gaussian_equals_scipy", gaussian_equals_scipy},
+    {"gaussian_of_a_part_is_that_of_the_whole", gaussian_of_a_part_is_that_of_the_whole},
+    {"label_equals_scipy", label_equals_scipy},
+    {"label_sees_the_halo", label_sees_the_halo},
+    {"wrong_parameters_are_named", wrong_parameters_are_named},
+    {"memory_may_run_out", memory_may_run_out},
+};
+TEST_MAIN(tests)
