@@ -4,6 +4,7 @@
 
 #include "nd/half.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -395,6 +396,7 @@ void tg_accum_fold(const tg_accum *a, uint8_t *acc, const tg_box *chunk, const t
 /* sum / n to the nearest, ties to even, for a sum of either sign. */
 static int64_t divide_even(int64_t sum, uint32_t n)
 {
+    assert(n > 0); /* only what was folded has a result */
     int64_t q = sum / (int64_t)n, r = sum % (int64_t)n;
 
     if (r < 0) {
@@ -408,6 +410,7 @@ static int64_t divide_even(int64_t sum, uint32_t n)
 
 static uint64_t divide_even_u(uint64_t sum, uint32_t n)
 {
+    assert(n > 0);
     uint64_t q = sum / n, r = sum % n;
 
     return 2 * r > n || (2 * r == n && (q & 1) != 0) ? q + 1 : q;

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -165,6 +166,7 @@ static void measure_front(engine *e, uint32_t k, uint32_t *left, uint64_t *now)
     for (uint32_t i = 0; i < n; i++) {
         if (!tg_run_unit_is_own(e, links[i].at))
             continue;
+        assert(left != NULL); /* a unit is of OUT */
         uint32_t *l = &left[links[i].at - e->first_unit];
         if (*l == 0) {
             tg_plan_unit_get(e->o.plan, links[i].at, &unit);

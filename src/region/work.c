@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "region/engine.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #if TG_PLANT == 15
 #include <sched.h>
@@ -73,6 +74,7 @@ static int no_rows(void *user, uint64_t label, const double *values)
     return 0;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): who calls may write through the view */
 static void view(tg_region_view *v, uint8_t *data, tg_dtype dtype, const tg_shape *shape)
 {
     *v = (tg_region_view){.data = data, .dtype = dtype, .ndim = shape->ndim};
@@ -503,16 +505,18 @@ static tg_status fold_link(engine *e, slot *s, const tg_plan_link *link, bool fa
     tg_plan_unit unit;
     bool last = false;
 
-    if (tg_run_unit_is_done(e, link->at))
-        return TG_OK;
+    live_unit *u = NULL;
+    {
+        TG_LOCKED(&e->lock);
+        if (tg_run_unit_is_done(e, link->at))
+            return TG_OK;
+        if (tg_run_unit_is_own(e, link->at))
+            u = e->live[link->at - e->first_unit];
+    }
     tg_plan_unit_get(e->o.plan, link->at, &unit);
     if (!tg_run_unit_is_own(e, link->at) || unit.border || unit.foreign_reads)
         return fold_border(e, s, link->at, failed, err);
-    live_unit *u;
-    {
-        TG_LOCKED(&e->lock);
-        u = e->live[link->at - e->first_unit];
-    }
+    assert(u != NULL); /* made when the region was issued */
     if (unit.ordered)
         TG_TRY(fold_in_order(e, s, u, link->rank, failed, copy, &last, err));
     else
