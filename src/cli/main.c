@@ -42,9 +42,10 @@ static void set_signals(void)
 static void set_allocator(void)
 {
 #ifdef __GLIBC__
-    (void)mallopt(M_MMAP_THRESHOLD, 256 << 10);
-    (void)mallopt(M_TRIM_THRESHOLD, 512 << 10);
-    (void)mallopt(M_ARENA_MAX, 2);
+    /* No thread runs yet. */
+    (void)mallopt(M_MMAP_THRESHOLD, 256 << 10); /* NOLINT(concurrency-mt-unsafe) */
+    (void)mallopt(M_TRIM_THRESHOLD, 512 << 10); /* NOLINT(concurrency-mt-unsafe) */
+    (void)mallopt(M_ARENA_MAX, 2);              /* NOLINT(concurrency-mt-unsafe) */
 #endif
 }
 

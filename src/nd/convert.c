@@ -55,7 +55,7 @@ static void load_int(block *b, const uint8_t *src, uint32_t size)
 {
     b->kind = WIDE_INT;
     if (size == 1)
-        LOAD(int8_t, i);
+        LOAD(int8_t, i); /* NOLINT(bugprone-signed-char-misuse): a number, no character */
     else if (size == 2)
         LOAD(int16_t, i);
     else if (size == 4)
@@ -142,7 +142,8 @@ static uint64_t as_uint(const block *b, size_t k, uint64_t most, uint64_t *lost)
         return fits ? (uint64_t)v : v < 0 ? 0 : most;
     }
     double d = rint(b->v.f[k]);
-    if (d >= 0 && d < (double)(most / 2 + 1) * 2)
+    const uint64_t half = most / 2 + 1; /* most + 1 may not fit */
+    if (d >= 0 && d < 2 * (double)half)
         return (uint64_t)d;
     *lost += !(d == 0); /* -0.0 is 0 */
     return d > 0 ? most : 0;
