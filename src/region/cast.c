@@ -34,12 +34,12 @@ tg_status tg_cast_check(tg_dtype from, tg_dtype to, tg_error *err)
                    tg_dtype_name(to, b));
 }
 
-#define LOAD(T, field)                                                                  \
-    for (uint64_t k = 0; k < n; k++) {                                                  \
-        T x;                                                                            \
-        memcpy(&x, src + k * sizeof x, sizeof x);                                       \
-        l->v.field[k] = x; /* NOLINT(bugprone-signed-char-misuse): its sign is meant */ \
-    }                                                                                   \
+#define LOAD(T, field)                            \
+    for (uint64_t k = 0; k < n; k++) {            \
+        T x;                                      \
+        memcpy(&x, src + k * sizeof x, sizeof x); \
+        l->v.field[k] = x;                        \
+    }                                             \
     break
 
 static void load(lanes *l, const uint8_t *src, uint64_t n, tg_dtype t)
@@ -48,6 +48,7 @@ static void load(lanes *l, const uint8_t *src, uint64_t n, tg_dtype t)
         l->kind = LANE_INT;
         switch (t.size) {
         case 1:
+            /* NOLINTNEXTLINE(bugprone-signed-char-misuse): its sign is meant */
             LOAD(int8_t, i);
         case 2:
             LOAD(int16_t, i);
