@@ -108,18 +108,22 @@ static void fold_symmetric(const double *in, size_t step, const double *w, size_
 {
     size_t x = 0;
     for (; x + 8 <= n; x += 8) {
+        const double *at = in + x;
         double sum[8];
         for (int j = 0; j < 8; j++)
-            sum[j] = in[x + (size_t)j] * w[0];
-        for (size_t k = radius; k > 0; k--)
+            sum[j] = at[j] * w[0];
+        for (size_t k = radius; k > 0; k--) {
+            const double *low = at - k * step, *high = at + k * step;
             for (int j = 0; j < 8; j++)
-                sum[j] += (in[x + (size_t)j - k * step] + in[x + (size_t)j + k * step]) * w[k];
+                sum[j] += (low[j] + high[j]) * w[k];
+        }
         memcpy(out + x, sum, sizeof sum);
     }
     for (; x < n; x++) {
-        double sum = in[x] * w[0];
+        const double *at = in + x;
+        double sum = *at * w[0];
         for (size_t k = radius; k > 0; k--)
-            sum += (in[x - k * step] + in[x + k * step]) * w[k];
+            sum += (*(at - k * step) + *(at + k * step)) * w[k];
         out[x] = sum;
     }
 }
@@ -189,6 +193,8 @@ static tg_status call_gaussian(const tg_op *op, const tg_region_call *c,
     g.a = blocks;
     g.b = g.a + items;
     uint64_t *at = table;
+    for (uint32_t d = 0; d < TG_MAX_NDIM; d++)
+        g.from[d] = at;
     for (uint32_t d = 0; d < c->out.ndim; d++) {
         g.from[d] = at;
         for (uint64_t i = 0; i < g.shape.n[d]; i++)

@@ -65,8 +65,8 @@ static void gaussian_equals_scipy(void)
     double a[ROWS * COLS], got[ROWS * COLS] = {0};
     tg_error err = {0};
     fill_image(a);
-    tg_region_call c = {.in = view_of(a, f64, ROWS, COLS, COLS * 8),
-                        .out = view_of(got, f64, ROWS, COLS, COLS * 8)};
+    tg_region_call c = {.in = view_of(a, f64, ROWS, COLS, COLS * INT64_C(8)),
+                        .out = view_of(got, f64, ROWS, COLS, COLS * INT64_C(8))};
     REQUIRE_OK(run("gaussian:sigma=1", &c, 0, 0, &err));
     for (int i = 0; i < ROWS * COLS; i++)
         CHECK(fabs(got[i] - blurred[i]) <= 1e-13 * blurred[i]);
@@ -81,8 +81,8 @@ static void gaussian_of_a_part_is_that_of_the_whole(void)
     for (int i = 0; i < ROWS * COLS; i++)
         in[i] = (uint16_t)a[i];
     /* The halo is cut off by the array's border on all sides. */
-    tg_region_call c = {.in = view_of(in, u16, ROWS, COLS, COLS * 2),
-                        .out = view_of(got, u16, 2, 3, 3 * 2)};
+    tg_region_call c = {.in = view_of(in, u16, ROWS, COLS, COLS * INT64_C(2)),
+                        .out = view_of(got, u16, 2, 3, 6)};
     REQUIRE_OK(run("gaussian:sigma=1", &c, 1, 2, &err));
     for (int y = 0; y < 2; y++)
         for (int x = 0; x < 3; x++)
@@ -103,7 +103,7 @@ static void label_equals_scipy(void)
         uint32_t got[20] = {0};
         tg_error err = {0};
         tg_region_call c = {.in = view_of(spots, u8, 4, 5, 5),
-                            .out = view_of(got, u32, 4, 5, 5 * 4)};
+                            .out = view_of(got, u32, 4, 5, 20)};
         test_row = rows[i].op;
         REQUIRE_OK(run(rows[i].op, &c, 0, 0, &err));
         for (int k = 0; k < 20; k++)
@@ -137,7 +137,7 @@ static void wrong_parameters_are_named(void)
         uint32_t got[20] = {0};
         tg_error err = {0};
         tg_region_call c = {.in = view_of(spots, u8, 4, 5, 5),
-                            .out = view_of(got, u32, 4, 5, 5 * 4)};
+                            .out = view_of(got, u32, 4, 5, 20)};
         test_row = rows[i].op;
         CHECK_STATUS(run(rows[i].op, &c, 0, 0, &err), TG_INVALID);
         CHECK(strstr(err.msg, rows[i].says) != NULL);
@@ -149,8 +149,8 @@ static tg_status open_and_call(const char *op)
 {
     double a[ROWS * COLS], got[ROWS * COLS] = {0};
     fill_image(a);
-    tg_region_call c = {.in = view_of(a, f64, ROWS, COLS, COLS * 8),
-                        .out = view_of(got, f64, ROWS, COLS, COLS * 8)};
+    tg_region_call c = {.in = view_of(a, f64, ROWS, COLS, COLS * INT64_C(8)),
+                        .out = view_of(got, f64, ROWS, COLS, COLS * INT64_C(8))};
     return run(op, &c, 0, 0, NULL);
 }
 
