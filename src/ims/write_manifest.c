@@ -176,7 +176,7 @@ static bool add_entry(void *user, const char *name)
     listing *l = f->l;
     char key[TG_OUT_KEY_BYTES];
     int n = snprintf(key, sizeof key, "%s%s", f->prefix, name);
-    if (n < 0 || (size_t)n >= sizeof key)
+    if (n <= 0 || (size_t)n >= sizeof key)
         l->status = tg_fail(&l->err, TG_UNSUPPORTED, "'%s%.40s': a long name", f->prefix, name);
     else
         l->status = key[n - 1] == '/' ? add_folder(l, key, &l->err) : add_file(l, key, &l->err);
