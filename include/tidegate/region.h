@@ -24,9 +24,9 @@ typedef struct tg_apply_options {
     /* IN: an array, or an image, of which the first level is meant. */
     tg_store *in_store;
     const char *in_path; /* NULL: "" */
-    /* OUT: an array, made like IN if it is not there; store NULL: none, for functions that make
-     * a table only, or in place. An array that is IN, by whatever path, is changed in place:
-     * each call sees it as it was before the run. */
+    /* OUT: an array, made like IN if it is not there; store NULL: in place only. An array that
+     * is IN, by whatever path, is changed in place: each call sees it as it was before the run.
+     */
     tg_store *out_store;
     const char *out_path;
     bool in_place; /* OUT is IN */
@@ -93,7 +93,9 @@ typedef struct tg_apply_report {
  * TG_CANCELLED, or a kill: the same call goes on where it was stopped. TG_INVALID: refused
  * before any work, also where the folder beside OUT holds an unfinished run with other
  * parameters, which the message names. TG_OVER_BUDGET: a region does not fit, both numbers are
- * named. TG_BUSY: another process is at it. */
+ * named. TG_BUSY: another process is at it. TG_UNSUPPORTED, before any work: what is not there
+ * yet: policies "mask" and "labels", base "input", read "sequential" in place, a function that
+ * makes rows of a table or no array. */
 TG_API TG_MUST_USE tg_status tg_apply(tg_runtime *rt, const tg_apply_options *options,
                                       tg_apply_report *report, const tg_cancel *cancel,
                                       tg_error *err);

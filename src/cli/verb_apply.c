@@ -23,7 +23,7 @@ static const cli_option options_table[] = {
      "items that a call sees around its region: of the last axes; one number: of the last two"},
     {"policy", CLI_TEXT, AT(policy), "NAME",
      "what regions that share pixels become: error last first max min or and sum mean blend "
-     "nonzero mask labels user (error)"},
+     "nonzero user (error); mask and labels are not there yet"},
     {"in-place", CLI_FLAG, AT(in_place), NULL, "OUT is IN"},
     {"base", CLI_CHOICE, AT(base), "fill|input", "pixels that no region writes, in a new OUT"},
     {"keep-undo", CLI_FLAG, AT(keep_undo), NULL, "keep what is replaced, for `undo`"},

@@ -165,13 +165,8 @@ static tg_status open_out(job *j, tg_error *err)
     const tg_apply_options *o = j->o;
     const char *path = o->out_path == NULL ? "" : o->out_path;
 
-    if (!o->in_place && o->out_store == NULL) {
-        if (!j->fn->facts.has_out)
-            return TG_OK;
+    if (!o->in_place && o->out_store == NULL)
         return tg_fail(err, TG_INVALID, "no OUT: name one, or change IN in place");
-    }
-    if (!j->fn->facts.has_out)
-        return tg_fail(err, TG_INVALID, "the function makes a table and no array: no OUT");
     j->in_place = o->in_place || same_file(o->in_store, j->level.array, o->out_store, path);
     j->out_store = o->in_place ? o->in_store : o->out_store;
     (void)snprintf(j->out_path, sizeof j->out_path, "%s", o->in_place ? j->level.array : path);
@@ -527,6 +522,7 @@ static tg_status apply(job *j, tg_error *err)
 
     TG_TRY(open_in(j, err));
     TG_TRY(open_function(j, err));
+    TG_TRY(tg_function_deliverable(j->fn, err));
     TG_TRY(read_list(j, err));
     TG_TRY(open_out(j, err));
     TG_TRY(check_out(j, err));

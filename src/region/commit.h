@@ -18,7 +18,7 @@
 #define TG_APPLY_JOURNAL_MAJOR 1
 #define TG_COMMIT_QUEUE        1024
 
-enum {                     /* records of the journal; docs/formats/apply-journal.md */
+enum {                     /* records of the journal; docs/formats/apply.md */
        TG_APPLY_BEGIN = 1, /* u64 fingerprint, text: a line for each thing that it is made of */
        TG_APPLY_DONE = 2,  /* u32 positions of units */
        TG_APPLY_FAILED = 3, /* u32 region, text: why; skipped for good */

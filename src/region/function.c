@@ -5,6 +5,7 @@
 #include "region/op.h"
 #include "tidegate/array.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -164,6 +165,20 @@ tg_status tg_function_open(tg_function **out, char kind, const char *text,
     default:
         return tg_fail(err, TG_UNSUPPORTED, "functions of kind '%c' are not built in", kind);
     }
+}
+
+tg_status tg_function_deliverable(const tg_function *f, tg_error *err)
+{
+    if (f->facts.n_columns > 0)
+        return tg_fail(err, TG_UNSUPPORTED,
+                       "the function makes %" PRIu32 " columns of a table, and tables are not "
+                       "written yet: want one that makes an array only",
+                       f->facts.n_columns);
+    if (!f->facts.has_out)
+        return tg_fail(err, TG_UNSUPPORTED,
+                       "the function makes no array, and nothing else is written yet: want one "
+                       "that makes an array");
+    return TG_OK;
 }
 
 void tg_function_free(tg_function *f)

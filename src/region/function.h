@@ -63,6 +63,8 @@ TG_MUST_USE tg_status tg_function_open(tg_function **out, char kind, const char 
 /* A program's own function of one output of IN's shape; facts may be changed before use. */
 TG_MUST_USE tg_status tg_function_of(tg_function **out, tg_region_fn fn, void *user,
                                      const tg_function_env *env, tg_error *err);
+/* TG_UNSUPPORTED: what it makes cannot be written: rows of a table, or no array at all. */
+TG_MUST_USE tg_status tg_function_deliverable(const tg_function *f, tg_error *err);
 void tg_function_free(tg_function *f); /* may be NULL */
 
 #endif

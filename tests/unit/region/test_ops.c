@@ -160,7 +160,22 @@ static void memory_may_run_out(void)
     CHECK_EVERY_ALLOC(open_and_call("label"));
 }
 
+static void what_cannot_be_written_is_refused(void)
+{
+    tg_function f = {.facts = {.has_out = true}};
+    tg_error err = {0};
+
+    CHECK_STATUS(tg_function_deliverable(&f, &err), TG_OK);
+    f.facts.n_columns = 3;
+    CHECK_STATUS(tg_function_deliverable(&f, &err), TG_UNSUPPORTED);
+    CHECK(strstr(err.msg, "3 columns of a table") != NULL);
+    f.facts = (tg_function_facts){0};
+    CHECK_STATUS(tg_function_deliverable(&f, &err), TG_UNSUPPORTED);
+    CHECK(strstr(err.msg, "makes no array") != NULL);
+}
+
 static const struct test tests[] = {
+    {"what_cannot_be_written_is_refused", what_cannot_be_written_is_refused},
     {"gaussian_equals_scipy", gaussian_equals_scipy},
     {"gaussian_of_a_part_is_that_of_the_whole", gaussian_of_a_part_is_that_of_the_whole},
     {"label_equals_scipy", label_equals_scipy},
