@@ -142,8 +142,10 @@ void tg_touch(void *data, size_t len)
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     volatile uint8_t *p = data;
 
-    for (size_t i = 0; i < len; i += page - ((uintptr_t)data + i) % page)
-        p[i] = p[i];
+    for (size_t i = 0; i < len; i += page - ((uintptr_t)data + i) % page) {
+        uint8_t byte = p[i];
+        p[i] = byte;
+    }
 }
 
 tg_status tg_arena_reserve(tg_arena *a, size_t len, tg_error *err)

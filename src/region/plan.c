@@ -252,6 +252,7 @@ static void box_of(const uint64_t *bounds, uint32_t ndim, tg_box *b)
 {
     b->shape.ndim = ndim;
     for (uint32_t i = 0; i < ndim; i++) {
+        /* NOLINTNEXTLINE(clang-analyzer-core.*): ndim places were set, the same ndim */
         b->start[i] = bounds[i];
         b->shape.n[i] = bounds[ndim + i] - bounds[i];
     }

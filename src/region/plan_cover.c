@@ -59,6 +59,7 @@ static bool get_box(const cover *c, uint32_t k, uint32_t i, span *out, bool *end
     }
     for (uint32_t d = 0; d < c->ndim; d++) {
         uint64_t end_d = c->start[d] + c->extent[d];
+        /* NOLINTNEXTLINE(clang-analyzer-core.*): ndim places were set, the same ndim */
         uint64_t lo = b[d] > c->start[d] ? b[d] : c->start[d];
         uint64_t hi = b[c->ndim + d] < end_d ? b[c->ndim + d] : end_d;
         if (lo >= hi)
@@ -223,6 +224,7 @@ static void decide(cover *c, const span *chunks, uint64_t first, uint64_t end)
     memcpy(items.hi, last_chunk.hi, sizeof items.hi[0] * c->ndim);
     found = filter(c, &items, first, end, &whole);
     uint64_t from = end, to = c->list.n;
+    /* NOLINTNEXTLINE(clang-analyzer-core.*): ndim places were set, the same ndim */
     if (chunks->hi[longest] - chunks->lo[longest] == 1) {
         uint8_t *state = &c->state[tg_ravel(&c->p->out.inner, chunks->lo)];
         if (*state == UNDECIDED)

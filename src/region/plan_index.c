@@ -204,6 +204,7 @@ static bool wins_cell(const linker *l, const uint64_t *index)
         const cells *c = &l->pieces[i];
         bool inside = true;
         for (uint32_t d = 0; d < c->ndim && inside; d++)
+            /* NOLINTNEXTLINE(clang-analyzer-core.*): ndim places were set, the same ndim */
             inside = index[d] >= c->lo[d] && index[d] <= c->hi[d];
         if (inside)
             return true;
@@ -284,6 +285,7 @@ static tg_status link_sources(linker *l, const uint64_t *region, tg_error *err)
     do {
         uint32_t number;
         TG_TRY(number_of(&l->sources, tg_ravel(&l->p->in.grid, index), &number, err));
+        /* NOLINTNEXTLINE(clang-analyzer-core.*): number_of() set it */
         ((uint32_t *)(void *)l->reads.data)[l->reads.n++] = number;
     } while (next_cell(&c, index));
     return TG_OK;
