@@ -34,6 +34,7 @@ static const cli_option options_table[] = {
 typedef struct cleaner {
     cli *c;
     bool dry_run;
+    bool counts; /* what is removed right after */
     uint64_t removed, bytes;
 } cleaner;
 
@@ -52,7 +53,8 @@ static tg_status remove_file(cleaner *k, int dir, const char *name, const struct
                              const char *shown)
 {
     char line[PATH_BYTES + 32];
-    (void)snprintf(line, sizeof line, "%s%s", k->dry_run ? "would remove " : "removed ", shown);
+    (void)snprintf(line, sizeof line, "%s%s",
+                   k->dry_run && !k->counts ? "would remove " : "removed ", shown);
     if (!k->dry_run && unlinkat(dir, name, 0) != 0 && errno != ENOENT)
         return cli_fail_errno(&k->c->err, shown, "remove");
     k->removed++;
@@ -125,7 +127,7 @@ static tg_status clean_beside(cleaner *k, const char *path, const char *side)
     struct stat st;
     if (lstat(side, &st) != 0)
         return errno == ENOENT ? TG_OK : cli_fail_errno(&k->c->err, side, "look at");
-    cleaner counted = {.c = k->c, .dry_run = true};
+    cleaner counted = {.c = k->c, .dry_run = true, .counts = !k->dry_run};
     tg_status status = clean_folder(&counted, AT_FDCWD, side, side, true, 0);
     if (status != TG_OK || k->dry_run) {
         k->removed += counted.removed;
