@@ -15,11 +15,23 @@
 #define MAX_STEPS  100000000u
 #define MIN_HEIGHT 1e-4
 
+/* Who is asked about the first centroid, and what it lies at in truth. */
+typedef struct asking {
+    tg_seen_fn seen; /* NULL: nobody, or asked already */
+    void *user;
+    double shift; /* of labelled atoms */
+    bool left;
+} asking;
+
 struct tg_isotope {
     tg_isotope_settings settings;
+    asking ask;
     tg_pattern *pattern;
     double reach; /* in sigmas: how far an isotopologue is felt */
     double max_exponent;
+    void (*add)(double *restrict y, const double *restrict x,
+                const double *restrict inverse_sigma, size_t n, double m, double a,
+                double max_exponent);
     /* samples: the last WINDOW - 1 of the chunk before, then new ones */
     double x[CHUNK], y[CHUNK], inverse_sigma[CHUNK];
 };
@@ -100,9 +112,9 @@ static inline double exp_minus(double t)
     return p;
 }
 
-static void add_isotopologue(double *restrict y, const double *restrict x,
-                             const double *restrict inverse_sigma, size_t n, double m, double a,
-                             double max_exponent)
+static inline void add_samples(double *restrict y, const double *restrict x,
+                               const double *restrict inverse_sigma, size_t n, double m,
+                               double a, double max_exponent)
 {
     for (size_t k = 0; k < n; k++) {
         double d = (m - x[k]) * inverse_sigma[k];
@@ -112,6 +124,37 @@ static void add_isotopologue(double *restrict y, const double *restrict x,
         y[k] += inside * exp_minus(t);
     }
 }
+
+/* The same operations on wider vectors, and so the same digits. */
+typedef void (*add_fn)(double *restrict y, const double *restrict x,
+                       const double *restrict inverse_sigma, size_t n, double m, double a,
+                       double max_exponent);
+
+static void add_plain(double *restrict y, const double *restrict x,
+                      const double *restrict inverse_sigma, size_t n, double m, double a,
+                      double max_exponent)
+{
+    add_samples(y, x, inverse_sigma, n, m, a, max_exponent);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static void
+add_avx2(double *restrict y, const double *restrict x, const double *restrict inverse_sigma,
+         size_t n, double m, double a, double max_exponent)
+{
+    add_samples(y, x, inverse_sigma, n, m, a, max_exponent);
+}
+
+static add_fn choose_add(void)
+{
+    return __builtin_cpu_supports("avx2") ? add_avx2 : add_plain;
+}
+#else
+static add_fn choose_add(void)
+{
+    return add_plain;
+}
+#endif
 
 typedef struct grid {
     const tg_isotope *iso;
@@ -187,7 +230,7 @@ static void fill_values(tg_isotope *iso, grid *g, size_t from, size_t to)
     double min_inverse = INFINITY;
     memset(iso->y + from, 0, (to - from) * sizeof *iso->y);
     for (size_t k = from; k < to; k++)
-        min_inverse = fmin(min_inverse, iso->inverse_sigma[k]);
+        min_inverse = iso->inverse_sigma[k] < min_inverse ? iso->inverse_sigma[k] : min_inverse;
     double reach = iso->reach / min_inverse * (1 + 1e-12);
     while (g->first < g->n && g->m[g->first].mass + reach < iso->x[from])
         g->first++;
@@ -200,8 +243,8 @@ static void fill_values(tg_isotope *iso, grid *g, size_t from, size_t to)
             hi = lo;
         while (hi < to && iso->x[hi] <= m + reach)
             hi++;
-        add_isotopologue(iso->y + lo, iso->x + lo, iso->inverse_sigma + lo, hi - lo, m,
-                         g->m[i].intensity, iso->max_exponent);
+        iso->add(iso->y + lo, iso->x + lo, iso->inverse_sigma + lo, hi - lo, m,
+                 g->m[i].intensity, iso->max_exponent);
     }
 }
 
@@ -255,22 +298,100 @@ static void find_peaks(best *b, const double *x, const double *y, size_t n)
             take_centroid(b, x + c - CENTRE, y + c - CENTRE);
 }
 
+/* --- The first centroid ------------------------------------------------------------------ */
+
+/* The most peaks that isotopologues from i on can still make above a height: a cluster of them,
+ * that is those within reach of each other, is never higher than its sum, has no more peaks
+ * than members, and only one if they lie within two sigmas. */
+static uint32_t most_above(const grid *g, size_t i, double height)
+{
+    double reach = 2 * g->iso->reach;
+    uint32_t n = 0;
+
+    while (i < g->n) {
+        double sigma = sigma_at(&g->iso->settings, g->m[i].mass, g->base);
+        double first = g->m[i].mass, last = first, sum = 0;
+        uint32_t members = 0;
+        for (; i < g->n && g->m[i].mass - last <= reach * sigma * (1 + 1e-3); i++) {
+            last = g->m[i].mass;
+            sum += g->m[i].intensity;
+            members++;
+        }
+        if (sum * (1 + 1e-9) > height)
+            n += last - first <= 2 * sigma ? 1 : members;
+    }
+    return n;
+}
+
+static double sum_from(const grid *g, size_t i)
+{
+    double sum = 0;
+    for (; i < g->n; i++)
+        sum += g->m[i].intensity;
+    return sum;
+}
+
+/* Between clusters: is the lowest of the best peaks so far sure to be the first centroid? What
+ * fell out of the best four never comes back, and what is to come lies higher. */
+static bool first_is_certain(const grid *g, const best *b, double *mz)
+{
+    uint32_t low = 0;
+    if (b->n == 0)
+        return false;
+    for (uint32_t k = 1; k < b->n; k++)
+        if (b->mz[k] < b->mz[low])
+            low = k;
+    double rest = sum_from(g, g->p + 1);
+    double top = b->height[0] > rest ? b->height[0] : rest;
+    if (b->height[low] < MIN_HEIGHT * top * (1 + 1e-9))
+        return false;
+    *mz = b->mz[low];
+    return low + most_above(g, g->p + 1, b->height[low]) < TG_MAX_CENTROIDS;
+}
+
+/* TG_CLOSED: nothing is seen there. */
+static tg_status ask_first(tg_isotope *iso, const grid *g, const best *b, tg_error *err)
+{
+    double mz;
+    bool seen = true;
+    if (iso->ask.seen == NULL || !first_is_certain(g, b, &mz))
+        return TG_OK;
+    tg_seen_fn fn = iso->ask.seen;
+    iso->ask.seen = NULL;
+    TG_TRY(fn(iso->ask.user, mz + iso->ask.shift, &seen, err));
+    iso->ask.left = !seen;
+    return seen ? TG_OK : TG_CLOSED;
+}
+
+/* Samples up to the end of the room; where somebody is to be asked, up to the end of a
+ * cluster. */
+static size_t take_samples(tg_isotope *iso, grid *g, size_t n, bool *more, bool *cluster_ends)
+{
+    *cluster_ends = false;
+    while (n < CHUNK && !*cluster_ends && (*more = next_sample(g))) {
+        iso->x[n] = g->x;
+        iso->inverse_sigma[n] = 1 / g->sigma;
+        n++;
+        *cluster_ends = iso->ask.seen != NULL && g->zeros == WINDOW && g->p + 1 < g->n;
+    }
+    return n;
+}
+
 static tg_status sample_profile(tg_isotope *iso, grid *g, best *b, tg_error *err)
 {
     size_t n = 0; /* samples in the room; those carried over come first */
+    bool cluster_ends;
     for (bool more = true; more;) {
         size_t from = n;
-        while (n < CHUNK && (more = next_sample(g))) {
-            iso->x[n] = g->x;
-            iso->inverse_sigma[n] = 1 / g->sigma;
-            n++;
-        }
+        n = take_samples(iso, g, n, &more, &cluster_ends);
         if (g->n_samples > MAX_STEPS)
             return tg_fail(err, TG_UNSUPPORTED,
                            "profile takes more than %u steps: peaks are too narrow", MAX_STEPS);
         if (n > from)
             fill_values(iso, g, from, n);
         find_peaks(b, iso->x, iso->y, n);
+        if (cluster_ends)
+            TG_TRY(ask_first(iso, g, b, err));
         if (more) {
             size_t keep = WINDOW - 1;
             memmove(iso->x, iso->x + n - keep, keep * sizeof *iso->x);
@@ -339,38 +460,49 @@ static tg_status profile_centroids(tg_isotope *iso, tg_isotopologue *m, size_t n
     return TG_OK;
 }
 
-static void add_labels(const tg_isotope *iso, const tg_atoms *atoms, tg_centroids *c)
+static double label_shift(const tg_isotope *iso, const tg_atoms *atoms)
 {
     double mass = 0;
     for (int i = 0; i < TG_N_LABELS; i++)
         mass += atoms->labels[i] * tg_label_mass(i);
-    if (mass == 0)
-        return;
     int z = iso->settings.charge == 0 ? 1 : iso->settings.charge;
-    for (uint32_t i = 0; i < c->n; i++)
-        c->mz[i] += mass / fabs((double)z);
+    return mass / fabs((double)z);
 }
 
 tg_status tg_isotope_centroids(tg_isotope *iso, const char *ion, tg_centroids *out,
                                tg_error *err)
+{
+    bool left;
+    return tg_isotope_centroids_seen(iso, ion, NULL, NULL, out, &left, err);
+}
+
+tg_status tg_isotope_centroids_seen(tg_isotope *iso, const char *ion, tg_seen_fn seen,
+                                    void *user, tg_centroids *out, bool *left, tg_error *err)
 {
     tg_atoms atoms;
     tg_isotopologue *list;
     tg_centroids c;
     size_t n;
 
+    *left = false;
     tg_status st = tg_atoms_parse(&atoms, ion, err);
     if (st == TG_OK && atoms.n == 0)
         return tg_fail(err, TG_INVALID, "'%.80s': labelled atoms only", ion);
     if (st == TG_OK)
         st = tg_pattern_list(iso->pattern, &atoms, &list, &n, err);
-    if (st == TG_OK)
+    if (st == TG_OK) {
+        iso->ask = (asking){seen, user, label_shift(iso, &atoms), false};
         st = profile_centroids(iso, list, n, &c, err);
+    }
+    *left = st == TG_CLOSED && iso->ask.left;
+    if (*left)
+        return TG_OK;
     if (st != TG_OK) {
         tg_error_prefix(err, "ion %.80s", ion);
         return st;
     }
-    add_labels(iso, &atoms, &c);
+    for (uint32_t i = 0; i < c.n; i++)
+        c.mz[i] += iso->ask.shift;
     *out = c;
     return TG_OK;
 }
@@ -393,6 +525,7 @@ tg_status tg_isotope_new(tg_isotope **out, const tg_isotope_settings *settings, 
     iso->settings = *settings;
     iso->reach = settings->version == 1 ? 12 : 6;
     iso->max_exponent = iso->reach * iso->reach / 2;
+    iso->add = choose_add();
     TG_TRY(tg_pattern_new(&iso->pattern, err));
     *out = tg_steal(iso);
     return TG_OK;

@@ -50,4 +50,13 @@ TG_DEFINE_AUTO_PTR(tg_isotope, tg_isotope_free)
 TG_MUST_USE tg_status tg_isotope_centroids(tg_isotope *iso, const char *ion, tg_centroids *out,
                                            tg_error *err);
 
+/* Is anything seen at the first centroid? A failure ends the calculation and is returned. */
+typedef tg_status (*tg_seen_fn)(void *user, double mz, bool *seen, tg_error *err);
+/* The same, but as soon as it is certain where the first centroid lies, `seen` is asked (it may
+ * be asked not at all): if nothing is there the rest is not calculated, and *left is set. Most
+ * decoys end here, after a fraction of their profile. */
+TG_MUST_USE tg_status tg_isotope_centroids_seen(tg_isotope *iso, const char *ion,
+                                                tg_seen_fn seen, void *user, tg_centroids *out,
+                                                bool *left, tg_error *err);
+
 #endif

@@ -167,6 +167,34 @@ static tg_status each_peak(tg_imager *m, double mz, window_fn fn, void *user,
     return TG_OK;
 }
 
+typedef struct looking {
+    tg_imager *m;
+    uint64_t n;
+    const tg_cancel *cancel;
+} looking;
+
+static void count_peaks(void *user, const tg_peak_view *v, size_t from, size_t to)
+{
+    looking *l = user;
+    (void)v;
+    l->n += to - from;
+}
+
+static tg_status is_seen(void *user, double mz, bool *seen, tg_error *err)
+{
+    looking *l = user;
+    TG_TRY(each_peak(l->m, mz, count_peaks, l, l->cancel, err));
+    *seen = l->n > 0 && l->n >= l->m->options.min_px;
+    return TG_OK;
+}
+
+tg_status tg_imager_centroids_seen(tg_imager *m, const char *ion, tg_centroids *out, bool *left,
+                                   const tg_cancel *cancel, tg_error *err)
+{
+    looking l = {m, 0, cancel};
+    return tg_isotope_centroids_seen(m->isotope, ion, is_seen, &l, out, left, err);
+}
+
 typedef struct adding {
     tg_imager *m;
     int k;

@@ -40,6 +40,10 @@ TG_DEFINE_AUTO_PTR(tg_imager, tg_imager_free)
 /* Centroids of the ion. Status as tg_isotope_centroids(). */
 TG_MUST_USE tg_status tg_imager_centroids(tg_imager *m, const char *ion, tg_centroids *out,
                                           tg_error *err);
+/* The same for scoring: *left, with no centroids, if the first image is sure to be empty. */
+TG_MUST_USE tg_status tg_imager_centroids_seen(tg_imager *m, const char *ion, tg_centroids *out,
+                                               bool *left, const tg_cancel *cancel,
+                                               tg_error *err);
 /* Images of these centroids; stops after the first one if that is empty and `early`. */
 TG_MUST_USE tg_status tg_imager_extract(tg_imager *m, const tg_centroids *c, bool early,
                                         const tg_cancel *cancel, tg_error *err);

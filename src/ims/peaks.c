@@ -32,8 +32,10 @@ struct tg_peaks {
     float *tic;
     char *oddities;
 
-    tg_mutex lock; /* guards all below */
-    tg_cond changed;
+    tg_mutex lock;      /* guards all below */
+    tg_cond changed;    /* a slot may be free, or is loaded */
+    uint32_t n_waiting; /* for that */
+    tg_cond wanted;     /* work for the thread that loads ahead, or its end */
     slot *slots;
     uint32_t n_slots;
     uint32_t *slot_of; /* of each segment, or NO_SEGMENT */
@@ -192,6 +194,7 @@ tg_status tg_peaks_open(tg_peaks **out, tg_store *store, const char *prefix, tg_
         return tg_fail(err, TG_NO_MEMORY, "no memory for a peak store");
     tg_mutex_init(&made->lock);
     tg_cond_init(&made->changed);
+    tg_cond_init(&made->wanted);
     TG_AUTO_PTR(tg_peaks) p = made;
     p->store = store;
     p->budget = budget;
@@ -212,7 +215,7 @@ static void stop_thread(tg_peaks *p)
     {
         TG_LOCKED(&p->lock);
         p->closing = true;
-        tg_cond_broadcast(&p->changed);
+        tg_cond_broadcast(&p->wanted);
     }
     tg_thread_join(p->thread);
     p->thread = NULL;
@@ -249,6 +252,7 @@ void tg_peaks_free(tg_peaks *p)
     if (p->budget != NULL)
         tg_budget_release(p->budget, p->reserved);
     tg_cond_destroy(&p->changed);
+    tg_cond_destroy(&p->wanted);
     tg_mutex_destroy(&p->lock);
     tg_free(p);
 }
@@ -348,7 +352,7 @@ static void load_ahead(void *user)
         {
             TG_LOCKED(&p->lock);
             while (!p->closing && p->ahead == NO_SEGMENT)
-                tg_cond_wait(&p->changed, &p->lock);
+                tg_cond_wait(&p->wanted, &p->lock);
             if (p->closing)
                 return;
             uint32_t segment = p->ahead;
@@ -430,11 +434,13 @@ static slot *pin_or_claim(tg_peaks *p, uint32_t segment, bool *load)
             *load = true;
             if (p->thread != NULL) {
                 p->ahead = segment + 1;
-                tg_cond_broadcast(&p->changed);
+                tg_cond_broadcast(&p->wanted);
             }
             return s;
         }
+        p->n_waiting++;
         tg_cond_wait(&p->changed, &p->lock);
+        p->n_waiting--;
     }
 }
 
@@ -454,7 +460,7 @@ void tg_peaks_unpin(tg_peaks *p, const tg_peak_view *view)
     TG_LOCKED(&p->lock);
     slot *s = &p->slots[view->slot];
     s->used = ++p->clock;
-    if (--s->pins == 0)
+    if (--s->pins == 0 && p->n_waiting > 0)
         tg_cond_broadcast(&p->changed);
 }
 

@@ -132,14 +132,17 @@ static tg_status score_ion(sweep *w, unit *u, tg_imager *imager, const tg_ion_re
     tg_centroids c;
     tg_scores scores;
     tg_ion_stats stats;
+    bool left;
 
     TG_TRY(tg_ion_make_at(w->s, rec->formula, rec->modifier, &ion, err));
-    tg_status st = tg_imager_centroids(imager, ion.text, &c, err);
+    tg_status st = tg_imager_centroids_seen(imager, ion.text, &c, &left, w->cancel, err);
     if (st == TG_INVALID || st == TG_UNSUPPORTED) {
         u->head.n_skipped++;
         return TG_OK;
     }
     TG_TRY(st);
+    if (left)
+        return TG_OK;
     TG_TRY(tg_imager_extract(imager, &c, true, w->cancel, err));
     tg_imager_score(imager, &c, &scores);
     if (!(scores.msm > 0))

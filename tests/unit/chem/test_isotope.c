@@ -53,6 +53,40 @@ static tg_isotope_settings settings_of(const table *t)
     return s;
 }
 
+typedef struct asked {
+    double mz;
+    int times;
+    bool answer;
+} asked;
+
+static tg_status note_asked(void *user, double mz, bool *seen, tg_error *err)
+{
+    asked *a = user;
+    (void)err;
+    a->mz = mz;
+    a->times++;
+    *seen = a->answer;
+    return TG_OK;
+}
+
+/* Where the first centroid is asked about is where it lies, to the last bit, and asking changes
+ * nothing; a "no" ends the calculation. */
+static void check_asking(tg_isotope *iso, const char *ion, const tg_centroids *c, int *n_asked)
+{
+    tg_centroids again;
+    bool left = true;
+    asked yes = {.answer = true}, no = {.answer = false};
+    CHECK_STATUS(tg_isotope_centroids_seen(iso, ion, note_asked, &yes, &again, &left, NULL),
+                 TG_OK);
+    CHECK(!left && yes.times <= 1);
+    CHECK(memcmp(&again, c, sizeof again) == 0);
+    CHECK(yes.times == 0 || memcmp(&yes.mz, &c->mz[0], sizeof yes.mz) == 0);
+    CHECK_STATUS(tg_isotope_centroids_seen(iso, ion, note_asked, &no, &again, &left, NULL),
+                 TG_OK);
+    CHECK(left == (no.times == 1) && no.times == yes.times);
+    *n_asked += yes.times;
+}
+
 static double worst_mz, worst_intensity;
 
 static void check_centroids(const table *t, const tg_centroids *c)
@@ -81,6 +115,7 @@ static void every_reference_centroid(void)
     tg_isotope_settings now = {0};
     tg_isotope *iso = NULL;
     size_t rows = 0;
+    int n_asked = 0;
     REQUIRE(table_open(&t, "isotope_centroids.csv"));
     CHECK(table_next(&t));
     while (table_next(&t)) {
@@ -101,10 +136,13 @@ static void every_reference_centroid(void)
             CHECK((st == TG_OK) == (t.fields[5][0] == '\0'));
         if (st == TG_OK && t.fields[5][0] == '\0')
             check_centroids(&t, &c);
+        if (st == TG_OK)
+            check_asking(iso, t.fields[4], &c, &n_asked);
         test_row = "";
         rows++;
     }
     CHECK_U64(rows, 1890);
+    CHECK(n_asked > 900); /* else nothing was saved, and nothing tested */
     fprintf(stderr, "worst m/z %.2g relative, intensity %.2g %%\n", worst_mz, worst_intensity);
     tg_isotope_free(iso);
     table_close(&t);
