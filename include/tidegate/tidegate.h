@@ -19,6 +19,7 @@
 #include "tidegate/store.h"
 #include "tidegate/stream.h"
 #include "tidegate/text.h"
+#include "tidegate/tree.h"
 #include "tidegate/verify.h"
 #include "tidegate/version.h"
 
