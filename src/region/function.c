@@ -10,7 +10,7 @@
 #include <string.h>
 
 static const tg_op_kind *const groups[] = {tg_ops_pixel, tg_ops_level, tg_ops_filter,
-                                           tg_ops_label, NULL};
+                                           tg_ops_box,   tg_ops_label, NULL};
 
 static const tg_op_kind *find_kind(const char *name)
 {

@@ -83,8 +83,9 @@ struct tg_op_kind {
     uint64_t (*scratch)(const tg_op *op, const tg_shape *in, const tg_shape *out);
 };
 
-extern const tg_op_kind tg_ops_pixel[], tg_ops_level[], tg_ops_filter[], tg_ops_reduce[],
-    tg_ops_label[], tg_ops_measure[], tg_ops_illumination[]; /* each ends with a NULL name */
+extern const tg_op_kind tg_ops_pixel[], tg_ops_level[], tg_ops_filter[], tg_ops_box[],
+    tg_ops_reduce[], tg_ops_label[], tg_ops_measure[],
+    tg_ops_illumination[]; /* each ends with a NULL name */
 
 /* A row's worth of scratch that lies on the stack. */
 #define TG_OP_BLOCK 512

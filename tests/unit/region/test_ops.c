@@ -89,6 +89,102 @@ static void gaussian_of_a_part_is_that_of_the_whole(void)
             CHECK_U64(got[y * 3 + x], (uint64_t)nearbyint(blurred[(y + 1) * COLS + x + 2]));
 }
 
+/* scipy.ndimage's median_filter, minimum_filter, maximum_filter and uniform_filter of the same.
+ */
+static const struct {
+    const char *op;
+    double want[ROWS * COLS];
+} boxes[] = {{"median:size=3", {352, 433, 757, 676, 595, 595, 514, 433, 704, 704, 623, 542,
+                                514, 514, 433, 352, 271, 271, 461, 542, 813, 732, 651, 570,
+                                542, 489, 461, 380, 651, 570, 489, 489, 408, 408, 327}},
+             {"median:size=2,4", {919, 838, 838, 838, 757, 676, 595, 433, 433, 433, 676, 595,
+                                  595, 595, 785, 704, 623, 542, 461, 461, 461, 785, 704, 623,
+                                  623, 623, 623, 813, 651, 570, 489, 489, 489, 489, 813}},
+             {"min:size=4,3",
+              {0,  0,  190, 109, 28,  28, 28, 0,  0,  190, 109, 28,  28, 28, 0,  0,   56, 56,
+               28, 28, 28,  218, 137, 56, 56, 28, 28, 28,  218, 137, 56, 56, 56, 246, 246}},
+             {"max:size=2,5", {919, 919, 919, 919, 838, 757, 676, 919, 919, 919, 919, 947,
+                               947, 947, 866, 866, 866, 785, 947, 947, 947, 866, 866, 975,
+                               975, 975, 975, 975, 732, 732, 975, 975, 975, 975, 975}},
+             {"mean:size=3,2",
+              {144.33333333333334,
+               437.16666666666663,
+               689.5,
+               608.5,
+               527.5,
+               446.5,
+               532.1666666666667,
+               433.0,
+               559.1666666666667,
+               644.8333333333335,
+               563.8333333333335,
+               482.8333333333335,
+               401.8333333333335,
+               487.5000000000001,
+               532.6666666666666,
+               492.16666666666663,
+               411.16666666666663,
+               330.16666666666663,
+               415.83333333333326,
+               501.4999999999999,
+               587.1666666666665,
+               632.3333333333334,
+               591.8333333333334,
+               510.83333333333337,
+               429.83333333333337,
+               515.5,
+               601.1666666666666,
+               520.1666666666666,
+               587.6666666666666,
+               547.1666666666666,
+               466.16666666666663,
+               385.16666666666663,
+               470.83333333333326,
+               556.4999999999999,
+               475.4999999999999}}};
+
+static void boxes_equal_scipy(void)
+{
+    double a[ROWS * COLS];
+    fill_image(a);
+    for (size_t i = 0; i < sizeof boxes / sizeof boxes[0]; i++) {
+        double got[ROWS * COLS] = {0}, part[2 * 3] = {0};
+        tg_error err = {0};
+        tg_region_call c = {.in = view_of(a, f64, ROWS, COLS, COLS * INT64_C(8)),
+                            .out = view_of(got, f64, ROWS, COLS, COLS * INT64_C(8))};
+        test_row = boxes[i].op;
+        REQUIRE_OK(run(boxes[i].op, &c, 0, 0, &err));
+        for (int k = 0; k < ROWS * COLS; k++)
+            CHECK(fabs(got[k] - boxes[i].want[k]) <= 1e-12 * boxes[i].want[k]);
+        c.out = view_of(part, f64, 2, 3, 24);
+        REQUIRE_OK(run(boxes[i].op, &c, 1, 2, &err));
+        for (int k = 0; k < 6; k++)
+            CHECK(part[k] == got[(k / 3 + 1) * COLS + k % 3 + 2]);
+    }
+    test_row = "";
+}
+
+/* 64-bit integers lose nothing; a window wider than the array mirrors more than once. */
+static void boxes_are_exact_for_every_type(void)
+{
+    uint64_t a[3] = {UINT64_MAX, UINT64_MAX - 2, UINT64_MAX - 1}, got[3] = {0};
+    int64_t s[3] = {INT64_MIN + 1, INT64_MAX - 1, -1}, least[3] = {0};
+    tg_error err = {0};
+    tg_region_call c = {.in = view_of(a, (tg_dtype){TG_DT_UINT, 8}, 1, 3, 24),
+                        .out = view_of(got, (tg_dtype){TG_DT_UINT, 8}, 1, 3, 24)};
+    REQUIRE_OK(run("median:size=1,3", &c, 0, 0, &err));
+    CHECK_U64(got[0], UINT64_MAX);
+    CHECK_U64(got[1], UINT64_MAX - 1);
+    CHECK_U64(got[2], UINT64_MAX - 1);
+    c.in = view_of(s, (tg_dtype){TG_DT_INT, 8}, 1, 3, 24);
+    c.out = view_of(least, (tg_dtype){TG_DT_INT, 8}, 1, 3, 24);
+    REQUIRE_OK(run("min:size=15", &c, 0, 0, &err));
+    for (int i = 0; i < 3; i++)
+        CHECK(least[i] == INT64_MIN + 1);
+    REQUIRE_OK(run("max:size=1,2", &c, 0, 0, &err));
+    CHECK(least[0] == INT64_MIN + 1 && least[1] == INT64_MAX - 1 && least[2] == INT64_MAX - 1);
+}
+
 static uint8_t spots[20] = {1, 0, 1, 0, 1, 0, 1, 0, 0, 1, 1, 0, 0, 1, 0, 1, 1, 0, 0, 1};
 
 static void label_equals_scipy(void)
@@ -131,6 +227,10 @@ static void wrong_parameters_are_named(void)
                 {"gaussian:sigma=-1", "sigma"},
                 {"gaussian:sigma=1,size=3", "size"},
                 {"gaussian:sigma=1,2,3", "sigma"},
+                {"median", "size"},
+                {"min:size=0", "size"},
+                {"mean:size=2.5", "size"},
+                {"median:size=2000", "size"},
                 {"label:connectivity=3", "connectivity"},
                 {"blur:sigma=1", "gaussian"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -157,6 +257,7 @@ static tg_status open_and_call(const char *op)
 static void memory_may_run_out(void)
 {
     CHECK_EVERY_ALLOC(open_and_call("gaussian:sigma=1"));
+    CHECK_EVERY_ALLOC(open_and_call("median:size=3"));
     CHECK_EVERY_ALLOC(open_and_call("label"));
 }
 
@@ -178,6 +279,8 @@ static const struct test tests[] = {
     {"what_cannot_be_written_is_refused", what_cannot_be_written_is_refused},
     {"gaussian_equals_scipy", gaussian_equals_scipy},
     {"gaussian_of_a_part_is_that_of_the_whole", gaussian_of_a_part_is_that_of_the_whole},
+    {"boxes_equal_scipy", boxes_equal_scipy},
+    {"boxes_are_exact_for_every_type", boxes_are_exact_for_every_type},
     {"label_equals_scipy", label_equals_scipy},
     {"label_sees_the_halo", label_sees_the_halo},
     {"wrong_parameters_are_named", wrong_parameters_are_named},
