@@ -389,6 +389,39 @@ static tg_status take_lock(const tg_folder *s, const char *name, const char *own
                    name);
 }
 
+/* Is NAME.own.PID.N of a process that is gone? One that was killed early has no line in it. */
+static bool own_is_stale(const tg_folder *s, const char *own, const char *pid,
+                         const owner *self)
+{
+    char text[LINE_BYTES], number[24];
+    const size_t n = strcspn(pid, ".");
+    owner o;
+
+    read_text(s->dir, own, text, sizeof text);
+    if (parse_owner(text, &o))
+        return !is_alive(&o, self);
+    (void)snprintf(number, sizeof number, "%.*s", (int)(n < sizeof number ? n : 0), pid);
+    return tg_parse_u64(number, &o.pid, NULL) == TG_OK && o.pid > 0 &&
+           kill((pid_t)o.pid, 0) != 0 && errno == ESRCH;
+}
+
+/* What those left who were killed while they took the lock, which is ours now. */
+static void drop_stale_owns(const tg_folder *s, const char *name, const owner *self)
+{
+    char prefix[256];
+    const int n = snprintf(prefix, sizeof prefix, "%.200s.own.", name);
+    DIR *dir = opendir(s->path);
+
+    if (dir == NULL)
+        return;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): dir is this call's */
+    for (struct dirent *e; (e = readdir(dir)) != NULL;)
+        if (strncmp(e->d_name, prefix, (size_t)n) == 0 &&
+            own_is_stale(s, e->d_name, e->d_name + n, self))
+            (void)tg_sys_unlink(s->dir, e->d_name, 0);
+    (void)closedir(dir); /* only read from */
+}
+
 tg_status tg_folder_lock(const tg_folder *s, const char *name, tg_error *err)
 {
     static atomic_uint serial;
@@ -402,6 +435,8 @@ tg_status tg_folder_lock(const tg_folder *s, const char *name, tg_error *err)
     if (st == TG_OK)
         st = take_lock(s, name, own, &self, err);
     (void)tg_sys_unlink(s->dir, own, 0); /* what matters is the other name */
+    if (st == TG_OK)
+        drop_stale_owns(s, name, &self);
     return st;
 }
 

@@ -59,7 +59,9 @@ static tg_status undo_one(const tg_folder *folder, const tg_array *out, const ch
     }
     if (tg_sys_rename(folder->dir, path, dir, key) != 0)
         return tg_folder_fail(folder, "move back", path, err);
-    return TG_OK;
+    /* Where the run died before it replaced the unit both names are of one file, and then
+     * rename(2) does nothing and says that it did. */
+    return tg_folder_drop(folder, path, err);
 }
 
 static tg_status undo_listed(const tg_folder *folder, const tg_array *out, DIR *dir,
