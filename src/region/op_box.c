@@ -50,7 +50,10 @@ static void load_cells(const tg_op *op, cell *to, tg_dtype t, const char *src, i
         }
         tg_items_load(v, t, from, step, m);
         for (size_t i = 0; i < m; i++)
-            to[at + i] = op->method == BOX_MEAN ? (cell){.value = v[i]} : key_of_double(v[i]);
+            if (op->method == BOX_MEAN)
+                to[at + i].value = v[i];
+            else
+                to[at + i] = key_of_double(v[i]);
     }
 }
 
