@@ -12,9 +12,12 @@
 
 static const cli_option options_table[] = {
     {"op", CLI_TEXT, AT(op), "NAME[:k=v,...]", "a built-in operation: gaussian:sigma=2"},
-    {"exec", CLI_TEXT, AT(exec), "'CMD {in} {out}'", "a command for each region, over .npy"},
-    {"plugin", CLI_TEXT, AT(plugin), "FILE.so[:SYM]", "a function of a shared object"},
-    {"worker", CLI_TEXT, AT(worker), "CMD", "processes that stay, over shared memory"},
+    {"exec", CLI_TEXT, AT(exec), "'CMD {in} {out}'",
+     "a command for each region, over .npy (not there yet)"},
+    {"plugin", CLI_TEXT, AT(plugin), "FILE.so[:SYM]",
+     "a function of a shared object (not there yet)"},
+    {"worker", CLI_TEXT, AT(worker), "CMD",
+     "processes that stay, over shared memory (not there yet)"},
     {"rois", CLI_TEXT, AT(rois), "FILE|table:NAME|grid:SIZE[/STEP]",
      "the regions: .json, .csv, .geojson, RoiSet.zip, a table of the image, a grid"},
     {"px-rule", CLI_TEXT, AT(px_rule), "ngio|fractal1|nearest|inner|outer",

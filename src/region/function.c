@@ -51,13 +51,6 @@ static void free_op(tg_function *f)
     tg_op *op = (tg_op *)f;
     for (uint32_t d = 0; d < TG_MAX_NDIM; d++)
         tg_free(op->weights[d]);
-    for (uint32_t i = 0; op->names != NULL && i < f->facts.n_columns; i++)
-        tg_free(op->names[i]);
-    tg_free(op->names);
-    tg_free(op->flat.item);
-    tg_free(op->dark.item);
-    tg_array_free(op->other);
-    tg_store_free(op->other_store);
     tg_free(op);
 }
 

@@ -282,6 +282,29 @@ void tg_call_offset(const tg_region_call *c, uint64_t *offset)
             c->out.ndim == c->in.ndim && c->out.shape[d] == c->in.shape[d] ? 0 : c->before[d];
 }
 
+static uint64_t mirrored(int64_t x, uint64_t n)
+{
+    int64_t period = 2 * (int64_t)n;
+    x %= period;
+    x = x < 0 ? x + period : x;
+    return (uint64_t)(x < (int64_t)n ? x : period - 1 - x);
+}
+
+void tg_call_reflect(const tg_region_call *c, const uint64_t *below, const tg_shape *block,
+                     uint64_t *table, uint64_t *from[TG_MAX_NDIM])
+{
+    uint64_t offset[TG_MAX_NDIM], *at = table;
+
+    tg_call_offset(c, offset);
+    for (uint32_t d = 0; d < TG_MAX_NDIM; d++)
+        from[d] = at;
+    for (uint32_t d = 0; d < block->ndim; d++) {
+        from[d] = at;
+        for (uint64_t i = 0; i < block->n[d]; i++)
+            *at++ = mirrored((int64_t)(offset[d] + i) - (int64_t)below[d], c->in.shape[d]);
+    }
+}
+
 uint64_t tg_view_items(const tg_region_view *v)
 {
     uint64_t n = 1;

@@ -43,6 +43,12 @@ char *tg_rows_at(const tg_rows *r, const tg_region_view *v, const uint64_t *offs
 int64_t tg_view_step(const tg_region_view *v); /* bytes between items of a row */
 /* Where OUT's block begins in `in`, for an operation that keeps the shape. */
 void tg_call_offset(const tg_region_call *c, uint64_t *offset);
+/* Where in `in` the items of `block` lie along each axis: the output grown by below[d] items
+ * before it and as many as its extent says behind it. What lies outside `in` is reflected, as
+ * in scipy's mode "reflect": d c b a | a b c d | d c b a. from[d] points into `table`, which
+ * has a place for each position of each axis. */
+void tg_call_reflect(const tg_region_call *c, const uint64_t *below, const tg_shape *block,
+                     uint64_t *table, uint64_t *from[TG_MAX_NDIM]);
 uint64_t tg_view_items(const tg_region_view *v);
 
 #endif

@@ -45,12 +45,6 @@ TG_MUST_USE tg_status tg_op_string(tg_op_text *t, const char *key, const char **
 
 typedef struct tg_op_kind tg_op_kind;
 
-/* A plane that is divided by or taken away, as doubles, C order. */
-typedef struct tg_plane {
-    double *item;
-    tg_shape shape;
-} tg_plane;
-
 typedef struct tg_op {
     tg_function f; /* first */
     const tg_op_kind *kind;
@@ -61,17 +55,11 @@ typedef struct tg_op {
     double from[2], to[2];
     bool from_given, to_given;
     int method;
-    uint32_t axis;
-    uint64_t size[TG_MAX_NDIM]; /* of the window; factor of downsample */
+    uint64_t size[TG_MAX_NDIM]; /* of the window */
     double sigma[TG_MAX_NDIM];
     double *weights[TG_MAX_NDIM];                    /* of gaussian: [0, radius] */
     uint64_t below[TG_MAX_NDIM], above[TG_MAX_NDIM]; /* reach of the window to either side */
     int64_t shift[TG_MAX_NDIM];
-    tg_plane flat, dark;
-    double q[TG_MAX_NDIM];
-    uint32_t n_q;
-    void *other_store, *other; /* tg_store and tg_array of measure:intensity= */
-    char **names;              /* owned column names, facts.columns points to it */
 } tg_op;
 
 struct tg_op_kind {
@@ -84,8 +72,7 @@ struct tg_op_kind {
 };
 
 extern const tg_op_kind tg_ops_pixel[], tg_ops_level[], tg_ops_filter[], tg_ops_box[],
-    tg_ops_reduce[], tg_ops_label[], tg_ops_measure[],
-    tg_ops_illumination[]; /* each ends with a NULL name */
+    tg_ops_label[]; /* each ends with a NULL name */
 
 /* A row's worth of scratch that lies on the stack. */
 #define TG_OP_BLOCK 512
@@ -100,7 +87,6 @@ TG_MUST_USE tg_status tg_op_axis(const char *name, const tg_function_env *env, u
 TG_MUST_USE tg_status tg_op_per_axis(const tg_op *op, tg_op_text *t, const char *key, double *v,
                                      bool *given, tg_error *err);
 TG_MUST_USE tg_status tg_op_dtype(tg_op *op, tg_op_text *t, tg_error *err); /* dtype= */
-TG_MUST_USE tg_status tg_op_columns(tg_op *op, char **names, uint32_t n);   /* takes names */
 TG_MUST_USE tg_status tg_op_need_numbers(const tg_op *op, tg_error *err);
 
 #endif

@@ -150,19 +150,10 @@ static uint64_t scratch_box(const tg_op *op, const tg_shape *in, const tg_shape 
 typedef struct box {
     const tg_op *op;
     const tg_region_call *c;
-    tg_shape shape;                    /* of the cells; shrinks with each axis done */
-    const uint64_t *from[TG_MAX_NDIM]; /* where in `in` each position lies */
+    tg_shape shape;              /* of the cells; shrinks with each axis done */
+    uint64_t *from[TG_MAX_NDIM]; /* where in `in` each position lies */
     cell *cells, *window;
 } box;
-
-/* Position x of an axis of n items whose border mirrors: d c b a | a b c d | d c b a. */
-static uint64_t mirrored(int64_t x, uint64_t n)
-{
-    int64_t period = 2 * (int64_t)n;
-    x %= period;
-    x = x < 0 ? x + period : x;
-    return (uint64_t)(x < (int64_t)n ? x : period - 1 - x);
-}
 
 static void load_box(const box *b)
 {
@@ -313,13 +304,12 @@ static tg_status call_box(const tg_op *op, const tg_region_call *c, const tg_can
                           tg_error *err)
 {
     box b = {.op = op, .c = c, .shape = {c->out.ndim, {0}}};
-    uint64_t offset[TG_MAX_NDIM], items = 1, positions = 0;
+    uint64_t items = 1, positions = 0;
     if (tg_view_items(&c->out) == 0)
         return TG_OK;
     if (c->out.ndim == 0)
         return tg_fail(err, TG_UNSUPPORTED, "%s of an array without dimensions",
                        op->kind->name);
-    tg_call_offset(c, offset);
     for (uint32_t d = 0; d < c->out.ndim; d++) {
         b.shape.n[d] = c->out.shape[d] + op->below[d] + op->above[d];
         items *= b.shape.n[d];
@@ -333,14 +323,7 @@ static tg_status call_box(const tg_op *op, const tg_region_call *c, const tg_can
                        (size_t)items);
     b.cells = cells;
     b.window = b.cells + items;
-    uint64_t *at = table;
-    for (uint32_t d = 0; d < TG_MAX_NDIM; d++)
-        b.from[d] = at;
-    for (uint32_t d = 0; d < c->out.ndim; d++) {
-        b.from[d] = at;
-        for (uint64_t i = 0; i < b.shape.n[d]; i++)
-            *at++ = mirrored((int64_t)(offset[d] + i) - (int64_t)op->below[d], c->in.shape[d]);
-    }
+    tg_call_reflect(c, op->below, &b.shape, table, b.from);
     return run_box(&b, cancel, err);
 }
 

@@ -62,15 +62,6 @@ static uint64_t scratch_gaussian(const tg_op *op, const tg_shape *in, const tg_s
     return 2 * n * sizeof(double) + positions * sizeof(uint64_t);
 }
 
-/* Position x of an axis of n items whose border mirrors: d c b a | a b c d | d c b a. */
-static uint64_t mirrored(int64_t x, uint64_t n)
-{
-    int64_t period = 2 * (int64_t)n;
-    x %= period;
-    x = x < 0 ? x + period : x;
-    return (uint64_t)(x < (int64_t)n ? x : period - 1 - x);
-}
-
 typedef struct grown {
     tg_shape shape;
     uint64_t *from[TG_MAX_NDIM]; /* where in `in` each position lies */
@@ -174,12 +165,11 @@ static tg_status call_gaussian(const tg_op *op, const tg_region_call *c,
                                const tg_cancel *cancel, tg_error *err)
 {
     grown g = {.shape = {c->out.ndim, {0}}};
-    uint64_t offset[TG_MAX_NDIM], items = 1, positions = 0;
+    uint64_t items = 1, positions = 0;
     if (tg_view_items(&c->out) == 0)
         return TG_OK;
     if (c->out.ndim == 0)
         return tg_fail(err, TG_UNSUPPORTED, "gaussian of an array without dimensions");
-    tg_call_offset(c, offset);
     for (uint32_t d = 0; d < c->out.ndim; d++) {
         g.shape.n[d] = c->out.shape[d] + 2 * op->below[d];
         items *= g.shape.n[d];
@@ -192,14 +182,7 @@ static tg_status call_gaussian(const tg_op *op, const tg_region_call *c,
                        (size_t)items);
     g.a = blocks;
     g.b = g.a + items;
-    uint64_t *at = table;
-    for (uint32_t d = 0; d < TG_MAX_NDIM; d++)
-        g.from[d] = at;
-    for (uint32_t d = 0; d < c->out.ndim; d++) {
-        g.from[d] = at;
-        for (uint64_t i = 0; i < g.shape.n[d]; i++)
-            *at++ = mirrored((int64_t)(offset[d] + i) - (int64_t)op->below[d], c->in.shape[d]);
-    }
+    tg_call_reflect(c, op->below, &g.shape, table, g.from);
     return run_gaussian(op, c, &g, cancel, err);
 }
 

@@ -290,11 +290,3 @@ tg_status tg_op_need_numbers(const tg_op *op, tg_error *err)
             op->kind->name, tg_dtype_name(op->in_dtype, room));
     return TG_OK;
 }
-
-tg_status tg_op_columns(tg_op *op, char **names, uint32_t n)
-{
-    op->names = names;
-    op->f.facts.columns = (const char *const *)names;
-    op->f.facts.n_columns = n;
-    return TG_OK;
-}
