@@ -310,20 +310,6 @@ static bool put_conflict(void *user, uint32_t lane, uint32_t k, uint32_t other,
     return true;
 }
 
-static void sort_u32(uint32_t *v, uint32_t n)
-{
-    uint32_t gap = 1;
-    while (gap < n / 3)
-        gap = gap * 3 + 1;
-    for (; gap > 0; gap /= 3)
-        for (uint32_t i = gap; i < n; i++) {
-            uint32_t x = v[i], at = i;
-            for (; at >= gap && v[at - gap] > x; at -= gap)
-                v[at] = v[at - gap];
-            v[at] = x;
-        }
-}
-
 /* From counts to first places, and room for all. */
 static tg_status place_conflicts(conflicts *c, tg_error *err)
 {
@@ -357,6 +343,6 @@ tg_status tg_plan_conflicts(tg_plan *p, const tg_cancel *cancel, tg_error *err)
     memmove(c.next + 1, c.next, p->n * sizeof *c.next);
     c.next[0] = 0;
     for (uint64_t k = 0; k < p->n; k++)
-        sort_u32(c.after + c.next[k], c.next[k + 1] - c.next[k]);
+        tg_plan_sort_short(c.after + c.next[k], c.next[k + 1] - c.next[k]);
     return TG_OK;
 }

@@ -350,7 +350,7 @@ static void sort_links(tg_plan_link *v, uint32_t n)
         }
 }
 
-static void sort_reads(uint32_t *v, uint32_t n)
+void tg_plan_sort_short(uint32_t *v, uint32_t n)
 {
     uint32_t gap = 1;
     while (gap < n / 3)
@@ -494,7 +494,7 @@ static void count_readers(linker *l)
     for (uint64_t k = 0; k < p->n; k++) {
         for (uint32_t i = at[k]; i < at[k + 1]; i++)
             reads[i] = l->position[reads[i]];
-        sort_reads(reads + at[k], at[k + 1] - at[k]);
+        tg_plan_sort_short(reads + at[k], at[k + 1] - at[k]);
         if (p->in.n_inner == 1) {
             for (uint32_t i = at[k]; i < at[k + 1]; i++)
                 readers[reads[i]]++;

@@ -165,4 +165,7 @@ static inline bool tg_plan_is_empty(const tg_plan *p, uint64_t k)
     return ((const uint32_t *)tg_plan_data(p, TG_PLAN_ANCHOR))[k] == TG_PLAN_NONE;
 }
 
+/* Ascending, in place; for short lists. */
+void tg_plan_sort_short(uint32_t *v, uint32_t n);
+
 #endif
