@@ -1,6 +1,5 @@
 /* region/border.h - what a part of a run makes for units that it may not write by itself:
- * regions' results, cut to a unit, in a file that `finish` folds in list order
- * (docs/formats/apply-border.md).
+ * regions' results, cut to a unit, in a file that `finish` folds in list order.
  *
  * `border-PART`: magic "TGBORDER", u32 version, u32 part, u64 fingerprint of the plan; then
  * fragments: u32 unit, u32 region, u64 bytes, u32 crc32c of the bytes, u32 crc32c of the 20
