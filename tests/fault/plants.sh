@@ -27,12 +27,13 @@ plant() { # plant NUMBER TARGETS TESTS: one of the tests (a regular expression) 
     fi
 }
 
-wanted=${*:-1 2 3 4 6 7 8 11 12 13 14 15}
+wanted=${*:-1 2 3 4 5 6 7 8 11 12 13 14 15}
 rigs='tg_shim fs_shutdown store_victim'
 plant 1 "$rigs" '^fault_store_powercut_'
 plant 2 'test_contract_store_faults' '^contract_store_faults$'
 plant 3 'test_contract_store_faults' '^contract_store_faults$'
 plant 4 "$rigs tidegate check_recording" '^sweep_record_(errno|powercut_)'
+plant 5 'test_stream_flow' '^stream_flow$'
 plant 6 'test_stream_record test_stream_layout' '^stream_(record|layout)$'
 plant 7 "$rigs tidegate check_recording" '^sweep_record_errno$'
 plant 8 'test_zarr_shard_index' '^zarr_shard_index$'

@@ -1,7 +1,10 @@
 /* What becomes of frames that are dropped, missing, repeated, leased, skipped; of arrays that
  * end; and what each level of a flush means. */
+#include "base/sync.h"
+#include "base/sys.h"
 #include "recording.h"
 
+#include <pthread.h>
 #include <time.h>
 
 static const tg_dtype u16 = {TG_DT_UINT, 2};
@@ -254,94 +257,187 @@ static void hostile_jump(void)
 /* --- A full ring ---------------------------------------------------------------------------
  */
 
-/* A sink so slow that the ring must fill: chunks of zstd at a high level, few slabs. */
+/* A disk that takes nothing until the gate is opened: the ring fills, however slow the producer
+ * is. */
+static struct gate {
+    tg_mutex lock;
+    tg_cond moved;
+    bool closed;
+} gate;
+
+static ssize_t gated_pwrite(int fd, const void *data, size_t n, off_t offset)
+{
+    TG_LOCKED_FOR_IO(&gate.lock);
+    while (gate.closed)
+        tg_cond_wait(&gate.moved, &gate.lock);
+    return tg_sys_kernel.pwrite_fd(fd, data, n, offset);
+}
+
+static void set_gate(bool closed)
+{
+    TG_LOCKED(&gate.lock);
+    gate.closed = closed;
+    tg_cond_broadcast(&gate.moved);
+}
+
+/* Opens the gate once the ring is full: for a producer that waits. */
+static void *open_when_full(void *stream)
+{
+    tg_stream_stats t = {.size = sizeof t};
+
+    do {
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        tg_stream_get_stats(stream, 0, &t);
+    } while (t.queue_bytes < t.queue_bytes_max);
+    set_gate(false);
+    return NULL;
+}
+
 typedef struct full_case {
     const char *name;
     tg_full_policy policy;
     tg_gap_policy on_gap;
+    double timeout;
+    const char *codec;
 } full_case;
+
+enum { FULL_N = 120, FULL_SIDE = 256 };
+
+/* What was offered, and the offers that were taken, in order. */
+typedef struct full_run {
+    uint64_t taken[FULL_N], n_taken, refused, timed_out;
+} full_run;
+
+/* The gate opens after half of the frames; where the producer waits, before. */
+static void offer_all(tg_stream *s, const full_case *c, full_run *run)
+{
+    static uint16_t frame[FULL_SIDE * FULL_SIDE];
+    tg_error err = {0};
+
+    for (uint64_t j = 0; j < FULL_N; j++) {
+        tg_status st;
+        if (j == FULL_N / 2)
+            set_gate(false);
+        make_frame((uint8_t *)frame, 0, j, (size_t)FULL_SIDE * FULL_SIDE, 2);
+        do {
+            st = tg_stream_append(s, 0, frame, 1, NULL, NULL, NULL, &err);
+            if (st != TG_TIMED_OUT || c->timeout == 0)
+                break;
+            run->timed_out++;
+            set_gate(false);
+        } while (true);
+        if (st == TG_BUSY && c->policy == TG_FULL_FAIL) {
+            run->refused++;
+            continue;
+        }
+        CHECK_OK(st);
+        run->taken[run->n_taken++] = j;
+    }
+}
+
+/* Every row's frame is where the row says, and of the number that it says. */
+static void check_rows(const char *path, const full_run *run, const tg_stream_stats *t)
+{
+    static uint64_t sequence[FULL_N];
+    static int64_t index[FULL_N];
+    static uint8_t status[FULL_N];
+    uint64_t stored = 0, dropped = 0;
+    uint64_t n = read_column(path, "", "sequence", sequence, FULL_N);
+    TG_AUTO_PTR(tg_store) store = open_read(path);
+    TG_AUTO_PTR(tg_array) array = NULL;
+    tg_error err = {0};
+
+    CHECK_U64(n, t->offered);
+    CHECK_U64(n, run->n_taken);
+    REQUIRE(n <= FULL_N && store != NULL);
+    CHECK_U64(read_column(path, "", "index", index, FULL_N), n);
+    CHECK_U64(read_column(path, "", "status", status, FULL_N), n);
+    REQUIRE_OK(tg_array_open(store, "0", &array, NULL, &err));
+    for (uint64_t j = 0; j < n; j++) {
+        dropped += status[j] == TG_FRAME_DROPPED;
+        if (index[j] < 0)
+            continue;
+        uint64_t at = (uint64_t)index[j];
+        stored++;
+        CHECK_U64(sequence[j], j);
+        CHECK(frame_equals(array, false, 1, &at, 0, run->taken[j], &err));
+    }
+    CHECK_U64(stored, t->written);
+    CHECK_U64(dropped, t->dropped);
+}
+
+static void fill_ring(const full_case *c)
+{
+    tg_stream_array a = {.size = sizeof a,
+                         .dtype = u16,
+                         .height = FULL_SIDE,
+                         .width = FULL_SIDE,
+                         .chunk_frames = 1,
+                         .codec = c->codec,
+                         .on_full = c->policy,
+                         .on_gap = c->on_gap,
+                         .timeout = c->timeout,
+                         .decimate = 3};
+    tg_stream_options o = {.size = sizeof o, .path = "x", .arrays = &a, .n_arrays = 1};
+    bool waits = c->policy == TG_FULL_BLOCK && c->timeout == 0;
+    uint64_t bytes, least;
+    tg_stream_report report;
+    full_run run = {.n_taken = 0};
+    pthread_t opener;
+    tg_error err = {0};
+
+    CHECK_OK(tg_stream_estimate(rt, &o, &bytes, &least, &err));
+    const char *path = scratch(c->name);
+    tg_stream *s = open_stream(path, &a, 1, least + (1 << 20));
+    REQUIRE(s != NULL);
+    set_gate(true);
+    if (waits)
+        REQUIRE(pthread_create(&opener, NULL, open_when_full, s) == 0);
+    offer_all(s, c, &run);
+    if (waits)
+        (void)pthread_join(opener, NULL);
+    close_well(s, &report);
+    const tg_stream_stats *t = &report.total;
+    CHECK(t->queue_bytes_max / sizeof(uint16_t[FULL_SIDE][FULL_SIDE]) < FULL_N / 2);
+    CHECK_U64(t->offered, FULL_N - run.refused);
+    CHECK_U64(t->written + t->dropped, t->offered);
+    CHECK_U64(t->durable, t->written);
+    CHECK_U64(t->queue_bytes_peak, t->queue_bytes_max);
+    CHECK((t->dropped > 0) == (c->policy != TG_FULL_BLOCK && c->policy != TG_FULL_FAIL));
+    CHECK((run.refused > 0) == (c->policy == TG_FULL_FAIL));
+    CHECK((run.timed_out > 0) == (c->timeout > 0));
+    check_rows(path, &run, t);
+    CHECK_U64(shape_of(path, "0", 0), c->on_gap == TG_GAP_COMPACT ? t->written : t->offered);
+}
 
 static void full_ring(void)
 {
     static const full_case cases[] = {
-        {"block", TG_FULL_BLOCK, TG_GAP_KEEP},
-        {"fail", TG_FULL_FAIL, TG_GAP_KEEP},
-        {"drop-new keep", TG_FULL_DROP_NEW, TG_GAP_KEEP},
-        {"drop-new compact", TG_FULL_DROP_NEW, TG_GAP_COMPACT},
-        {"drop-oldest keep", TG_FULL_DROP_OLDEST, TG_GAP_KEEP},
-        {"drop-oldest compact", TG_FULL_DROP_OLDEST, TG_GAP_COMPACT},
-        {"decimate", TG_FULL_DECIMATE, TG_GAP_COMPACT},
+        {"block", TG_FULL_BLOCK, TG_GAP_KEEP, 0, "none"},
+        {"block zstd", TG_FULL_BLOCK, TG_GAP_KEEP, 0, "zstd:1"},
+        {"block, time-out", TG_FULL_BLOCK, TG_GAP_KEEP, 0.02, "none"},
+        {"fail", TG_FULL_FAIL, TG_GAP_KEEP, 0, "none"},
+        {"drop-new keep", TG_FULL_DROP_NEW, TG_GAP_KEEP, 0, "zstd:1"},
+        {"drop-new compact", TG_FULL_DROP_NEW, TG_GAP_COMPACT, 0, "none"},
+        {"drop-oldest keep", TG_FULL_DROP_OLDEST, TG_GAP_KEEP, 0, "zstd:1"},
+        {"drop-oldest compact", TG_FULL_DROP_OLDEST, TG_GAP_COMPACT, 0, "none"},
+        {"decimate", TG_FULL_DECIMATE, TG_GAP_COMPACT, 0, "zstd:1"},
     };
-    enum { N = 400, SIDE = 256 };
-    static uint16_t frame[SIDE * SIDE];
+    tg_sys table = tg_sys_kernel;
 
+    tg_mutex_init(&gate.lock);
+    tg_cond_init(&gate.moved);
+    table.pwrite_fd = gated_pwrite;
+    if (rt == NULL)
+        rt = new_runtime((uint64_t)128 << 20);
+    tg_sys_use(&table);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const full_case *c = &cases[i];
-        tg_stream_array a = {.size = sizeof a,
-                             .dtype = u16,
-                             .height = SIDE,
-                             .width = SIDE,
-                             .chunk_frames = 1,
-                             .codec = "zstd:12",
-                             .on_full = c->policy,
-                             .on_gap = c->on_gap,
-                             .decimate = 3};
-        tg_stream_options o = {.size = sizeof o, .path = "x", .arrays = &a, .n_arrays = 1};
-        uint64_t bytes, least, refused = 0;
-        tg_stream_report report;
-        tg_error err = {0};
-        if (rt == NULL)
-            rt = new_runtime((uint64_t)128 << 20);
-        test_row = c->name;
-        CHECK_OK(tg_stream_estimate(rt, &o, &bytes, &least, &err));
-        const char *path = scratch(c->name);
-        tg_stream *s = open_stream(path, &a, 1, least + (1 << 20));
-        REQUIRE(s != NULL);
-        for (uint64_t j = 0; j < N; j++) {
-            make_frame((uint8_t *)frame, 0, j, SIDE * SIDE, 2);
-            tg_status st = tg_stream_append(s, 0, frame, 1, NULL, NULL, NULL, &err);
-            if (st == TG_BUSY && c->policy == TG_FULL_FAIL)
-                refused++;
-            else
-                CHECK_OK(st);
-        }
-        close_well(s, &report);
-        const tg_stream_stats *t = &report.total;
-        CHECK_U64(t->offered, N - refused);
-        CHECK_U64(t->written + t->dropped, t->offered);
-        CHECK_U64(t->durable, t->written);
-        if (c->policy == TG_FULL_BLOCK)
-            CHECK_U64(t->dropped, 0);
-        else
-            CHECK(t->dropped + refused > 0);
-        /* Every row's frame is where the row says, and of the number that it says. */
-        static uint64_t sequence[2 * N];
-        static int64_t index[2 * N];
-        static uint8_t status[2 * N];
-        uint64_t n = read_column(path, "", "sequence", sequence, 2 * N);
-        CHECK_U64(read_column(path, "", "index", index, 2 * N), n);
-        CHECK_U64(read_column(path, "", "status", status, 2 * N), n);
-        CHECK_U64(n, t->offered);
-        uint64_t stored = 0, rows_dropped = 0;
-        TG_AUTO_PTR(tg_store) store = open_read(path);
-        TG_AUTO_PTR(tg_array) array = NULL;
-        REQUIRE(store != NULL);
-        REQUIRE_OK(tg_array_open(store, "0", &array, NULL, &err));
-        for (uint64_t j = 0; j < n && j < 2 * N; j++) {
-            rows_dropped += status[j] == TG_FRAME_DROPPED;
-            if (index[j] < 0)
-                continue;
-            uint64_t at = (uint64_t)index[j];
-            stored++;
-            /* With "fail" the recorder numbers what it took; the pixels have the offer's. */
-            if (c->policy != TG_FULL_FAIL)
-                CHECK(frame_equals(array, false, 1, &at, 0, sequence[j], &err));
-        }
-        CHECK_U64(stored, t->written);
-        CHECK_U64(rows_dropped, t->dropped);
-        if (c->on_gap == TG_GAP_COMPACT)
-            CHECK_U64(shape_of(path, "0", 0), t->written);
+        test_row = cases[i].name;
+        fill_ring(&cases[i]);
     }
+    tg_sys_use(NULL);
+    tg_cond_destroy(&gate.moved);
+    tg_mutex_destroy(&gate.lock);
 }
 
 /* --- Leases, skips, notes
