@@ -118,74 +118,86 @@ static double load_half(const uint8_t *p)
     return tg_half_to_double(bits);
 }
 
-/* For each type: the item at src as T, values as V. */
-#define EACH_ITEM(T)                                  \
-    const uint8_t *p = r->src;                        \
-    for (uint64_t k = 0; k < r->n; k++, p += r->step) \
-        for (T x, *once = &x; once != NULL && (memcpy(&x, p, sizeof x), true); once = NULL)
+/* For each type: the item at src as T, values as V. Items side by side have a loop of their
+ * own, without a branch in it, of which the compiler makes vectors. */
+#define EACH_ITEM(T, ...)                                    \
+    do {                                                     \
+        const uint8_t *p = r->src;                           \
+        const uint64_t n = r->n;                             \
+        T x;                                                 \
+        if (r->step == (int64_t)sizeof(T))                   \
+            for (uint64_t k = 0; k < n; k++) {               \
+                memcpy(&x, p + k * sizeof x, sizeof x);      \
+                __VA_ARGS__                                  \
+            }                                                \
+        else                                                 \
+            for (uint64_t k = 0; k < n; k++, p += r->step) { \
+                memcpy(&x, p, sizeof x);                     \
+                __VA_ARGS__                                  \
+            }                                                \
+    } while (0)
 
-#define PICK_INT(name, T, better)             \
-    static void name(const row *r)            \
-    {                                         \
-        EACH_ITEM(T)                          \
-        {                                     \
-            T *v = (T *)(void *)r->value + k; \
-            if (!r->note[k] || (better))      \
-                *v = x;                       \
-            r->note[k] = 1;                   \
-        }                                     \
+#define PICK(name, T, better)                  \
+    static void name(const row *r)             \
+    {                                          \
+        T *restrict v = (T *)(void *)r->value; \
+        uint8_t *restrict note = r->note;      \
+        EACH_ITEM(T, {                         \
+            const T had = v[k];                \
+            const T best = (better) ? x : had; \
+            v[k] = note[k] != 0 ? best : x;    \
+            note[k] = 1;                       \
+        });                                    \
     }
 /* NaN wins, whichever side it is on. */
-#define PICKS(T, tag)                        \
-    PICK_INT(max_##tag, T, x > *v || x != x) \
-    PICK_INT(min_##tag, T, x < *v || x != x)
-#define BITS(T, tag)                           \
-    static void or_##tag(const row *r)         \
+#define PICKS(T, tag)                     \
+    PICK(max_##tag, T, x > had || x != x) \
+    PICK(min_##tag, T, x < had || x != x)
+#define BIT(name, T, join)                     \
+    static void name(const row *r)             \
     {                                          \
-        EACH_ITEM(T)                           \
-        {                                      \
-            T *v = (T *)(void *)r->value + k;  \
-            *v = r->note[k] ? (T)(*v | x) : x; \
-            r->note[k] = 1;                    \
-        }                                      \
-    }                                          \
-    static void and_##tag(const row *r)        \
-    {                                          \
-        EACH_ITEM(T)                           \
-        {                                      \
-            T *v = (T *)(void *)r->value + k;  \
-            *v = r->note[k] ? (T)(*v & x) : x; \
-            r->note[k] = 1;                    \
-        }                                      \
+        T *restrict v = (T *)(void *)r->value; \
+        uint8_t *restrict note = r->note;      \
+        EACH_ITEM(T, {                         \
+            const T joined = (T)(v[k] join x); \
+            v[k] = note[k] != 0 ? joined : x;  \
+            note[k] = 1;                       \
+        });                                    \
     }
+#define BITS(T, tag)    \
+    BIT(or_##tag, T, |) \
+    BIT(and_##tag, T, &)
 /* Sums of integers wrap at 64 bits, in two's complement, as unsigned ones. */
-#define SUMS(T, V, tag)                         \
-    static void sum_##tag(const row *r)         \
-    {                                           \
-        EACH_ITEM(T)                            \
-        {                                       \
-            ((V *)(void *)r->value)[k] += (V)x; \
-            r->note[k] = 1;                     \
-        }                                       \
-    }                                           \
-    static void mean_##tag(const row *r)        \
-    {                                           \
-        EACH_ITEM(T)                            \
-        {                                       \
-            ((V *)(void *)r->value)[k] += (V)x; \
-            ((uint32_t *)(void *)r->note)[k]++; \
-        }                                       \
+#define SUMS(T, V, tag)                            \
+    static void sum_##tag(const row *r)            \
+    {                                              \
+        V *restrict v = (V *)(void *)r->value;     \
+        uint8_t *restrict note = r->note;          \
+        EACH_ITEM(T, {                             \
+            v[k] += (V)x;                          \
+            note[k] = 1;                           \
+        });                                        \
+    }                                              \
+    static void mean_##tag(const row *r)           \
+    {                                              \
+        V *restrict v = (V *)(void *)r->value;     \
+        uint32_t *restrict note = (void *)r->note; \
+        EACH_ITEM(T, {                             \
+            v[k] += (V)x;                          \
+            note[k]++;                             \
+        });                                        \
     }
 #define BLENDS(T, tag)                                                   \
     static void blend_##tag(const row *r)                                \
     {                                                                    \
         const uint64_t halo = r->a->halo[r->a->chunk.ndim - 1];          \
-        EACH_ITEM(T)                                                     \
-        {                                                                \
+        double *restrict v = (double *)(void *)r->value;                 \
+        double *restrict note = (double *)(void *)r->note;               \
+        EACH_ITEM(T, {                                                   \
             double w = r->weight * weight_of(r->at + k, r->width, halo); \
-            ((double *)(void *)r->value)[k] += w * (double)x;            \
-            ((double *)(void *)r->note)[k] += w;                         \
-        }                                                                \
+            v[k] += w * (double)x;                                       \
+            note[k] += w;                                                \
+        });                                                              \
     }
 
 #define INTEGER(T, V, tag) PICKS(T, tag) BITS(T, tag) SUMS(T, V, tag) BLENDS(T, tag)
@@ -255,21 +267,18 @@ static void blend_f16(const row *r)
 }
 
 /* Not zero: any bit is set, of a float but the sign. */
-static void nonzero_row(const row *r)
-{
-    const size_t size = r->a->dtype.size;
-    const bool is_float = r->a->dtype.kind == TG_DT_FLOAT;
-    const uint8_t *p = r->src;
-
-    for (uint64_t k = 0; k < r->n; k++, p += r->step) {
-        uint64_t bits = 0;
-        memcpy(&bits, p, size);
-        if (is_float)
-            bits &= ~((uint64_t)1 << (8 * size - 1));
-        if (bits != 0)
-            memcpy(r->value + k * size, p, size);
+#define NONZERO(T, tag)                                            \
+    static void nonzero_##tag(const row *r)                        \
+    {                                                              \
+        T *restrict v = (T *)(void *)r->value;                     \
+        const bool is_float = r->a->dtype.kind == TG_DT_FLOAT;     \
+        const T mask = is_float ? (T)((T) ~(T)0 >> 1) : (T) ~(T)0; \
+        EACH_ITEM(T, { v[k] = (x & mask) != 0 ? x : v[k]; });      \
     }
-}
+NONZERO(uint8_t, 1)
+NONZERO(uint16_t, 2)
+NONZERO(uint32_t, 4)
+NONZERO(uint64_t, 8)
 
 typedef void (*row_fn)(const row *r);
 
@@ -283,6 +292,7 @@ static row_fn fold_of(const tg_accum *a)
     {                                                                        \
         max_##tag, min_##tag, NULL, NULL, sum_##tag, mean_##tag, blend_##tag \
     }
+    static const row_fn nonzero[4] = {nonzero_1, nonzero_2, nonzero_4, nonzero_8};
     static const row_fn unsigned_rows[4][7] = {FIVE(u8), FIVE(u16), FIVE(u32), FIVE(u64)};
     static const row_fn signed_rows[4][7] = {FIVE(i8), FIVE(i16), FIVE(i32), FIVE(i64)};
     static const row_fn float_rows[4][7] = {{NULL}, FLOATS(f16), FLOATS(f32), FLOATS(f64)};
@@ -297,7 +307,7 @@ static row_fn fold_of(const tg_accum *a)
                                            : 3;
 
     if (a->policy == TG_POLICY_NONZERO)
-        return nonzero_row;
+        return nonzero[width];
     return rows[width][a->policy - TG_POLICY_MAX];
 }
 

@@ -19,10 +19,21 @@ static bool write_box(void *user, uint64_t k, uint64_t *bounds)
     return true;
 }
 
+static uint64_t greatest_extent(const tg_plan *p)
+{
+    uint64_t most = 0;
+    for (uint32_t d = 0; d < p->ndim; d++) {
+        most = p->in.array.n[d] > most ? p->in.array.n[d] : most;
+        if (d < p->out.array.ndim)
+            most = p->out.array.n[d] > most ? p->out.array.n[d] : most;
+    }
+    return most;
+}
+
 static tg_status run(tg_plan *p, const tg_join_walk *walks, uint32_t n_walks,
                      const tg_cancel *cancel, tg_error *err)
 {
-    uint64_t bytes = tg_join_bytes(p->n, p->ndim);
+    uint64_t bytes = tg_join_bytes(p->n, p->ndim, greatest_extent(p));
     tg_join_spec spec = {p->ndim, p->n, write_box, p};
     tg_join *j = NULL;
     if (p->budget != NULL)

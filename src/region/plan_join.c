@@ -112,13 +112,16 @@ static uint64_t packs_of(uint64_t n)
     return n / LANES + (n % LANES != 0);
 }
 
-uint64_t tg_join_bytes(uint64_t n, uint32_t ndim)
+uint64_t tg_join_bytes(uint64_t n, uint32_t ndim, uint64_t extent)
 {
+    const uint64_t item = extent > INT32_MAX ? sizeof(uint64_t) : sizeof(int32_t);
     uint64_t lanes = 0;
     for (uint64_t m = packs_of(n); m > 0; m = m == 1 ? 0 : packs_of(m))
         lanes += m * LANES;
-    return lanes * (2 * (uint64_t)ndim * sizeof(uint64_t) + 2 * sizeof(uint32_t)) +
-           2 * n * sizeof(tg_plan_key) + 4096;
+    /* While keys are sorted there are two lists of them; while the tree is made, one. */
+    const uint64_t tree = lanes * (2 * ndim * item + 2 * sizeof(uint32_t));
+    const uint64_t keys = (n + 1) * sizeof(tg_plan_key);
+    return keys + (tree > keys ? tree : keys) + 4096;
 }
 
 static tg_status no_memory(uint64_t n, tg_error *err)
@@ -234,16 +237,19 @@ tg_status tg_join_new(tg_join **out, const tg_join_spec *spec, tg_error *err)
     if (j == NULL)
         return no_memory(spec->n, err);
     TG_AUTO(tg_mem_ptr) entries = tg_alloc_array(spec->n + 1, sizeof(tg_plan_key));
-    TG_AUTO(tg_mem_ptr) room = tg_alloc_array(spec->n + 1, sizeof(tg_plan_key));
+    tg_plan_key *room = tg_alloc_array(spec->n + 1, sizeof *room);
     tg_status st = entries != NULL && room != NULL ? TG_OK : no_memory(spec->n, err);
+    uint64_t n = 0;
     if (st == TG_OK) {
         j->ndim = spec->ndim;
-        uint64_t n = find_entries(j, spec, entries);
+        n = find_entries(j, spec, entries);
         j->pack_bytes =
             (size_t)2 * j->ndim * LANES * (j->wide ? sizeof(uint64_t) : sizeof(int32_t));
         tg_plan_sort(entries, room, n, 33);
-        st = make_levels(j, spec, entries, n, err);
     }
+    tg_free(room); /* before the tree is made: never all three at once */
+    if (st == TG_OK)
+        st = make_levels(j, spec, entries, n, err);
     if (st != TG_OK)
         tg_join_free(j);
     else

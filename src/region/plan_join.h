@@ -21,8 +21,8 @@ typedef struct tg_join_spec {
     void *user;
 } tg_join_spec;
 
-/* Bytes that a tree of n boxes takes while it is made and after. */
-uint64_t tg_join_bytes(uint64_t n, uint32_t ndim);
+/* Bytes that a tree of n boxes takes while it is made and after; none ends beyond `extent`. */
+uint64_t tg_join_bytes(uint64_t n, uint32_t ndim, uint64_t extent);
 TG_MUST_USE tg_status tg_join_new(tg_join **out, const tg_join_spec *spec, tg_error *err);
 void tg_join_free(tg_join *j);
 
