@@ -3,6 +3,7 @@
 
 #include "base/crc32c.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -158,4 +159,31 @@ tg_status tg_border_end(tg_border *b, tg_error *err)
     TG_TRY(tg_dir_sync(b->folder->dir, b->folder->path, err));
     tg_crash_point();
     return write_marker(b, err);
+}
+
+tg_status tg_border_is_done(const tg_folder *folder, uint32_t part, uint64_t *length,
+                            tg_error *err)
+{
+    uint8_t text[16];
+    uint32_t sum;
+    char name[32];
+    struct stat info;
+
+    *length = 0;
+    (void)snprintf(name, sizeof name, "done-%" PRIu32, part);
+    TG_AUTO(tg_fd) fd = tg_sys_open(folder->dir, name, O_RDONLY, 0);
+    if (fd < 0)
+        return errno == ENOENT ? TG_OK : tg_folder_fail(folder, "open", name, err);
+    if (tg_sys_stat_fd(fd, &info) != 0)
+        return tg_folder_fail(folder, "look at", name, err);
+    if (info.st_size != sizeof text)
+        return tg_fail(err, TG_CORRUPT, "'%.200s/%s': %lld bytes, want 16", folder->path, name,
+                       (long long)info.st_size);
+    TG_TRY(tg_fd_read_at(fd, text, sizeof text, 0, name, err));
+    memcpy(&sum, text + 12, 4);
+    if (sum != tg_crc32c(0, text, 12))
+        return tg_fail(err, TG_CORRUPT, "'%.200s/%s': crc32c %08x, want %08x", folder->path,
+                       name, tg_crc32c(0, text, 12), sum);
+    memcpy(length, text, 8);
+    return TG_OK;
 }

@@ -19,13 +19,15 @@ typedef struct tg_border tg_border;
 /* A new one; what an earlier run of the part has left is forgotten. */
 TG_MUST_USE tg_status tg_border_new(tg_border **out, const tg_folder *folder, uint32_t part,
                                     uint64_t fingerprint, tg_error *err);
-/* Any thread. `cut` lies in the patch's box. region TG_BORDER_FAILED | k: it failed, no items.
- */
+/* Any thread. `cut` lies in the patch's box. */
 TG_MUST_USE tg_status tg_border_add(tg_border *b, uint32_t unit, uint32_t region,
                                     const tg_patch *patch, const tg_box *cut, size_t item_bytes,
                                     tg_error *err);
 /* All is durable, and so says done-PART. */
 TG_MUST_USE tg_status tg_border_end(tg_border *b, tg_error *err);
+/* *length: bytes of the part's border file, at least its head; 0: the part is not done. */
+TG_MUST_USE tg_status tg_border_is_done(const tg_folder *folder, uint32_t part,
+                                        uint64_t *length, tg_error *err);
 void tg_border_free(tg_border *b); /* may be NULL */
 
 #endif

@@ -305,14 +305,16 @@ static tg_status copy_to_undo(const tg_commit *c, const char *key, const char *u
                               tg_error *err)
 {
     const int dir = c->o.folder->dir;
+    char name[32];
+    (void)snprintf(name, sizeof name, "undo-copy-%" PRIu32, c->o.part); /* parts run at once */
     TG_AUTO(tg_fd) from = tg_sys_open(tg_store_dir(c->o.out->store), key, O_RDONLY, 0);
-    TG_AUTO(tg_fd) to = tg_sys_open(dir, "undo-copy", O_RDWR | O_CREAT | O_TRUNC, 0666);
+    TG_AUTO(tg_fd) to = tg_sys_open(dir, name, O_RDWR | O_CREAT | O_TRUNC, 0666);
 
     if (from < 0 || to < 0)
         return tg_folder_fail(c->o.folder, "copy to", undo, err);
     TG_TRY(copy_bytes(c, from, to, undo, err));
-    TG_TRY(tg_fd_close(&to, "undo-copy", err));
-    return tg_sys_rename(dir, "undo-copy", dir, undo) == 0
+    TG_TRY(tg_fd_close(&to, name, err));
+    return tg_sys_rename(dir, name, dir, undo) == 0
                ? TG_OK
                : tg_folder_fail(c->o.folder, "make", undo, err);
 }
@@ -590,7 +592,8 @@ tg_status tg_commit_end(tg_commit *c, tg_error *err)
 
     TG_TRY(tg_commit_flush(c, err));
     TG_LOCKED_FOR_IO(&c->lock);
-    TG_TRY(tg_journal_add(c->journal, TG_APPLY_END, none, none, none, err));
+    if (!c->o.in_parts)
+        TG_TRY(tg_journal_add(c->journal, TG_APPLY_END, none, none, none, err));
     return tg_journal_sync(c->journal, err);
 }
 

@@ -33,6 +33,7 @@ typedef struct tg_commit_options {
     tg_array *out;
     uint32_t part;
     bool finish;    /* the merge of the parts: its own journal */
+    bool in_parts;  /* the merge ends the run, not this */
     bool undo;      /* what is replaced is linked to undo/ first */
     bool keep_undo; /* and stays */
     bool hold_undo; /* until tg_commit_drop_undo(): somebody may still read it */
@@ -84,7 +85,7 @@ TG_MUST_USE tg_status tg_commit_flush(tg_commit *c, tg_error *err);
 /* With hold_undo: nobody reads what these units replaced any more. From `done` only. */
 TG_MUST_USE tg_status tg_commit_drop_undo(tg_commit *c, const uint32_t *units, size_t n,
                                           tg_error *err);
-/* Journal "end" after the last commit, synced. */
+/* Journal "end" (not of one of several parts) after the last commit, synced. */
 TG_MUST_USE tg_status tg_commit_end(tg_commit *c, tg_error *err);
 uint64_t tg_commit_count(const tg_commit *c); /* commits so far */
 

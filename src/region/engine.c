@@ -125,7 +125,7 @@ uint64_t tg_plan_region_bytes(void *user, const tg_plan_facts *f, const tg_plan_
 
 static bool is_mine(const engine *e, const tg_plan_region *r)
 {
-    return !r->empty && r->part == e->o.part;
+    return !r->empty && (e->o.merge || r->part == e->o.part);
 }
 
 static void measure_region(engine *e, uint32_t k, const tg_plan_region *r)
@@ -186,6 +186,8 @@ static tg_status measure(engine *e, tg_error *err)
     uint64_t now = 0;
     tg_plan_region r;
 
+    if (e->o.merge) /* one unit after the other */
+        e->max_records = sizeof(live_unit) + sizeof(piece) * e->o.out->meta->n_inner;
     if (e->o.out != NULL) {
         left = tg_calloc((size_t)(e->end_unit - e->first_unit) + 1, sizeof(uint32_t));
         if (left == NULL)
@@ -199,7 +201,7 @@ static tg_status measure(engine *e, tg_error *err)
         if (!is_mine(e, &r))
             continue;
         measure_region(e, k, &r);
-        if (e->o.out != NULL)
+        if (e->o.out != NULL && !e->o.merge)
             measure_front(e, k, left, &now);
     }
     return TG_OK;
@@ -216,8 +218,10 @@ static uint64_t table_bytes(const engine *e)
     bytes += (e->table_mask + 1) * sizeof(void *) + COMMIT_BYTES;
     if (e->facts->in_place)
         bytes += (n + tg_plan_n_units(e->o.plan) + tg_plan_n_sources(e->o.plan)) * 4;
-    if (e->o.skip)
+    if (e->o.skip || e->o.merge)
         bytes += n / 8;
+    if (e->o.merge)
+        bytes += tg_merge_n_fragments(e->o.plan) * sizeof(merge_fragment);
     return bytes;
 }
 
@@ -504,8 +508,12 @@ static tg_status set_sizes(engine *e, tg_error *err)
         e->acc_bytes = rounded(e->acc.bytes);
         e->items_bytes = out->meta->chunk_bytes;
         tg_plan_part_units(e->o.plan, e->o.part, &e->first_unit, &e->end_unit);
+        if (e->o.merge) {
+            e->first_unit = 0;
+            e->end_unit = tg_plan_n_units(e->o.plan);
+        }
     }
-    e->list_order = folds_in_order(e) || e->facts->read == TG_READ_SEQUENTIAL;
+    e->list_order = e->o.merge || folds_in_order(e) || e->facts->read == TG_READ_SEQUENTIAL;
     e->reverse = e->facts->policy == TG_POLICY_FIRST;
     if (e->list_order) {
         e->first = 0;
@@ -560,7 +568,7 @@ static tg_status open_undo_store(engine *e, tg_error *err)
 
 static bool has_border(const engine *e)
 {
-    return e->facts->parts > 1 && e->o.out != NULL;
+    return e->o.in_parts && e->o.out != NULL;
 }
 
 static tg_status begin_commits(engine *e, tg_error *err)
@@ -569,28 +577,32 @@ static tg_status begin_commits(engine *e, tg_error *err)
                                        .plan = e->o.plan,
                                        .out = e->o.out,
                                        .part = e->o.part,
+                                       .finish = e->o.merge,
+                                       .in_parts = e->o.in_parts,
                                        .undo = !e->fresh || e->facts->keep_undo,
                                        .keep_undo = e->facts->keep_undo,
-                                       .hold_undo = e->facts->in_place,
+                                       .hold_undo = e->facts->in_place && !e->o.merge,
                                        .interval_ms =
                                            e->facts->commit_ms > 0 ? e->facts->commit_ms : 1000,
                                        .done = note_done,
                                        .user = e};
     if (e->o.folder == NULL || e->o.out == NULL)
         return TG_OK;
-    if (e->o.skip) {
+    if (e->o.skip && !e->o.merge) {
         e->failed_bits = tg_calloc((size_t)tg_plan_n_regions(e->o.plan) / 8 + 1, 1);
         if (e->failed_bits == NULL)
             return tg_fail(err, TG_NO_MEMORY, "regions that failed");
     }
-    TG_TRY(tg_commit_replay(e->o.folder, e->o.plan, e->o.part, false, note_failed, e, &e->past,
-                            err));
+    TG_TRY(tg_commit_replay(e->o.folder, e->o.plan, e->o.part, e->o.merge, note_failed, e,
+                            &e->past, err));
     if (e->past.done == NULL) {
         e->past.done = tg_calloc((size_t)tg_plan_n_units(e->o.plan) / 8 + 1, 1);
         if (e->past.done == NULL)
             return tg_fail(err, TG_NO_MEMORY, "units that are done");
     }
-    if (e->facts->in_place)
+    if (e->o.merge)
+        TG_TRY(tg_merge_prepare(e, err));
+    else if (e->facts->in_place)
         TG_TRY(prepare_readers(e, err));
     if (has_border(e))
         TG_TRY(tg_border_new(&e->border, e->o.folder, e->o.part, tg_plan_fingerprint(e->o.plan),
@@ -630,6 +642,12 @@ static void work(void *user)
     slot *s = user;
     engine *e = s->e;
 
+    if (e->o.merge) {
+        tg_error err = {0};
+        if (tg_merge_run(e, s, &err) != TG_OK)
+            tg_run_fail(e, &err);
+        return;
+    }
     while (tg_run_issue(e, s)) {
         tg_error err = {0};
         if (tg_run_run_region(e, s, &err) != TG_OK)
@@ -661,10 +679,10 @@ static tg_status end_run(engine *e, tg_error *err)
         st = tg_commit_flush(e->commit, &late);
     else if (e->o.out != NULL)
         st = tg_store_sync(e->o.out->store, NULL, &late);
-    if (st == TG_OK && e->border != NULL && e->failed.code == TG_OK)
-        st = tg_border_end(e->border, &late);
     if (st == TG_OK && e->commit != NULL && e->failed.code == TG_OK)
         st = tg_commit_end(e->commit, &late);
+    if (st == TG_OK && e->border != NULL && e->failed.code == TG_OK)
+        st = tg_border_end(e->border, &late);
     if (e->failed.code != TG_OK) {
         if (err != NULL)
             *err = e->failed;
@@ -726,6 +744,7 @@ static void engine_destroy(engine *e)
     tg_free(e->live);
     tg_free(e->readers);
     tg_free(e->failed_bits);
+    tg_free(e->fragments);
     tg_commit_past_destroy(&e->past);
     tg_store_free(e->undo_store);
     tg_swap_destroy(&e->swap);
@@ -759,7 +778,7 @@ static tg_status engine_new(engine **out, const tg_engine_options *o, const tg_c
     e->facts = tg_plan_get_facts(o->plan);
     e->budget = tg_runtime_budget(o->rt);
     e->fresh = e->facts->out_new;
-    e->n_slots = o->jobs > 0 ? o->jobs : tg_runtime_threads(o->rt);
+    e->n_slots = o->merge ? 1 : o->jobs > 0 ? o->jobs : tg_runtime_threads(o->rt);
     e->n_contexts = tg_runtime_threads(o->rt);
     if (e->n_contexts > e->n_slots)
         e->n_contexts = e->n_slots;
@@ -789,7 +808,10 @@ static tg_status run_engine(engine *e, tg_error *err)
     TG_TRY(make_tables(e, err));
     TG_TRY(begin_commits(e, err));
     TG_TRY(open_undo_store(e, err));
-    (void)snprintf(swap_name, sizeof swap_name, "swap-%" PRIu32, e->o.part);
+    if (e->o.merge)
+        (void)snprintf(swap_name, sizeof swap_name, "swap-finish");
+    else
+        (void)snprintf(swap_name, sizeof swap_name, "swap-%" PRIu32, e->o.part);
     e->swap.name = swap_name;
     e->swap.slot_bytes = e->acc_bytes < 8 ? 8 : e->acc_bytes;
     tg_plan_part_regions(e->o.plan, e->o.part, &first, &end);

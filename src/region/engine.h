@@ -5,6 +5,7 @@
  * load.c     decoded chunks: read once, kept while planned reads are left
  * work.c     one region: gather, call, fold
  * flush.c    a unit whose last region was folded: encode, write, hand to the commit
+ * merge.c    units of several parts, from the fragments that the parts have left
  *
  * Pieces are what memory is taken for: decoded chunks of IN, and accumulators, one for each
  * (inner) chunk of OUT that is being written. A region in flight has all its pieces pinned; who
@@ -60,7 +61,11 @@ typedef struct tg_engine_options {
     tg_function *fn;
     const tg_folder *folder; /* NULL: OUT is no directory; units are put as they come */
     uint32_t part, jobs;
-    bool skip;        /* a region that fails is left out */
+    bool
+        in_parts; /* the part is one of several processes': what is shared is left for the merge
+                   */
+    bool merge;   /* no part, but what all of them, done, have left to fold */
+    bool skip;    /* a region that fails is left out */
     uint32_t retries; /* of a region that fails, before it counts */
     tg_progress_fn progress;
     void *progress_user;
@@ -148,7 +153,14 @@ typedef struct slot {
     uint64_t parked_bytes; /* reserved in case it must be parked */
     char message[256];
     uint32_t n_rows;
+    uint32_t unit; /* merge: the only one that is folded into */
 } slot;
+
+/* What a part made of a unit that is not only its own. */
+typedef struct merge_fragment {
+    uint32_t unit, region, part, zero;
+    uint64_t offset; /* of its items in the part's border file */
+} merge_fragment;
 
 typedef struct engine {
     tg_engine_options o;
@@ -173,6 +185,8 @@ typedef struct engine {
     uint32_t *readers; /* in place: unfinished regions that read a unit; else NULL */
     uint32_t *undone;  /* in place: units of a region that are not done */
     uint8_t *failed_bits;
+    merge_fragment *fragments; /* merge: by unit, then region */
+    uint64_t n_fragments, cap_fragments;
 
     tg_mutex lock; /* guards all below, the pieces and the live units */
     tg_cond turn;  /* someone else may issue */
@@ -267,6 +281,15 @@ TG_MUST_USE tg_status tg_run_run_region(engine *e, slot *s, tg_error *err);
 /* An accumulator that region k folds into is there, with what lies below it. */
 TG_MUST_USE tg_status tg_run_ready_acc(engine *e, const live_unit *u, uint32_t inner, piece *p,
                                        tg_error *err);
+/* The merge: region k and its pieces in s->unit, as tg_run_issue(). */
+TG_MUST_USE tg_status tg_run_issue_fragment(engine *e, slot *s, uint32_t k, tg_error *err);
+void tg_run_end_fragment(engine *e);
+/* patch NULL: the region has failed. *last: the unit is the caller's to flush. */
+TG_MUST_USE tg_status tg_run_fold_fragment(engine *e, const slot *s, live_unit *u,
+                                           const tg_patch *patch, bool *last, tg_error *err);
+uint64_t tg_merge_n_fragments(const tg_plan *p); /* at most */
+TG_MUST_USE tg_status tg_merge_prepare(engine *e, tg_error *err);
+TG_MUST_USE tg_status tg_merge_run(engine *e, slot *s, tg_error *err);
 /* Takes the unit over. */
 TG_MUST_USE tg_status tg_run_flush_unit(engine *e, live_unit *u, tg_error *err);
 

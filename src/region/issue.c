@@ -324,6 +324,15 @@ typedef struct needs {
     uint64_t chunks, rest; /* rest: accumulators, units, room to park */
 } needs;
 
+/* Is the unit one that the region is folded into here, now? */
+static bool is_folded(const engine *e, const slot *s, uint32_t u, tg_plan_unit *unit)
+{
+    if ((e->o.merge ? u != s->unit : !tg_run_unit_is_own(e, u)) || tg_run_unit_is_done(e, u))
+        return false;
+    tg_plan_unit_get(e->o.plan, u, unit);
+    return e->o.merge || !(unit->border || unit->foreign_reads);
+}
+
 static void pin_units(engine *e, slot *s, needs *n)
 {
     const tg_plan_link *links;
@@ -333,15 +342,12 @@ static void pin_units(engine *e, slot *s, needs *n)
     touch t;
 
     for (uint32_t i = 0; i < n_links; i++) {
-        if (!tg_run_unit_is_own(e, links[i].at) || tg_run_unit_is_done(e, links[i].at))
-            continue;
-        tg_plan_unit_get(e->o.plan, links[i].at, &unit);
-        if (unit.border || unit.foreign_reads)
+        if (!is_folded(e, s, links[i].at, &unit))
             continue;
         live_unit *u = e->live[links[i].at - e->first_unit];
         if (u == NULL)
             n->rest += unit_bytes(unit.n_inner);
-        if (unit.ordered && s->parked_bytes == 0) {
+        if (unit.ordered && s->parked_bytes == 0 && !e->o.merge) {
             uint64_t items = 1;
             for (uint32_t d = 0; d < s->r.write.shape.ndim; d++)
                 items *= s->r.write.shape.n[d];
@@ -392,6 +398,8 @@ static void pin_chunks(engine *e, slot *s, needs *n)
     tg_box box;
 
     s->n_ins = 0;
+    if (e->o.merge)
+        return;
     tg_run_chunks_begin(e, &w, s->k, &s->r);
     while (tg_run_chunks_next(e, &w, &key, &box)) {
         piece *p = find_chunk(e, key);
@@ -411,6 +419,8 @@ static tg_status make_chunks(engine *e, slot *s, tg_error *err)
     uint64_t key;
     tg_box box;
 
+    if (e->o.merge)
+        return TG_OK;
     tg_run_chunks_begin(e, &w, s->k, &s->r);
     for (uint32_t i = 0; tg_run_chunks_next(e, &w, &key, &box); i++) {
         if (s->ins[i] != NULL)
@@ -463,10 +473,7 @@ static tg_status make_units(engine *e, slot *s, tg_error *err)
     touch t;
 
     for (uint32_t i = 0; i < n_links; i++) {
-        if (!tg_run_unit_is_own(e, links[i].at) || tg_run_unit_is_done(e, links[i].at))
-            continue;
-        tg_plan_unit_get(e->o.plan, links[i].at, &unit);
-        if (unit.border || unit.foreign_reads)
+        if (!is_folded(e, s, links[i].at, &unit))
             continue;
         live_unit *u = e->live[links[i].at - e->first_unit];
         const bool made = u == NULL;
@@ -657,4 +664,29 @@ bool tg_run_issue(engine *e, slot *s)
 {
     TG_LOCKED_FOR_IO(&e->lock); /* let go while a piece is swapped out */
     return issue_locked(e, s);
+}
+
+static tg_status issue_fragment_locked(engine *e, slot *s, uint32_t k, tg_error *err)
+{
+    TG_TRY(tg_cancel_check(e->cancel, err));
+    s->k = k;
+    tg_plan_region_get(e->o.plan, k, &s->r);
+    TG_TRY(reserve(e, s, err));
+    if (e->memory.used > e->memory.peak)
+        e->memory.peak = e->memory.used;
+    e->in_flight++;
+    tg_run_sample(e, false);
+    return TG_OK;
+}
+
+tg_status tg_run_issue_fragment(engine *e, slot *s, uint32_t k, tg_error *err)
+{
+    TG_LOCKED_FOR_IO(&e->lock); /* let go while a piece is swapped out */
+    return issue_fragment_locked(e, s, k, err);
+}
+
+void tg_run_end_fragment(engine *e)
+{
+    TG_LOCKED(&e->lock);
+    e->in_flight--;
 }

@@ -487,6 +487,16 @@ static tg_status fold_now(engine *e, slot *s, live_unit *u, bool failed, bool *l
     return TG_OK;
 }
 
+tg_status tg_run_fold_fragment(engine *e, const slot *s, live_unit *u, const tg_patch *patch,
+                               bool *last, tg_error *err)
+{
+    if (patch != NULL)
+        TG_TRY(fold_unit(e, u, s->k, &s->r, patch, err));
+    TG_LOCKED(&e->lock);
+    let_go(e, u, s->k, &s->r, last);
+    return TG_OK;
+}
+
 static tg_status fold_border(engine *e, slot *s, uint32_t at, bool failed, tg_error *err)
 {
     const tg_box unit = tg_plan_unit_box(e->o.plan, at);

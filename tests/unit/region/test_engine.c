@@ -14,6 +14,8 @@ static const char *fresh_dir(void)
     return dir;
 }
 
+#define MERGE UINT32_MAX
+
 static tg_status run_part(const scenario *s, tg_plan *plan, opened *o, probe *p, uint32_t part,
                           bool skip, tg_engine_result *r, tg_error *err)
 {
@@ -32,7 +34,9 @@ static tg_status run_part(const scenario *s, tg_plan *plan, opened *o, probe *p,
                             .out = o->out,
                             .fn = &p->base,
                             .folder = &folder,
-                            .part = part,
+                            .part = part == MERGE ? 0 : part,
+                            .in_parts = s->parts > 1 && part != MERGE,
+                            .merge = part == MERGE,
                             .skip = skip,
                             .jobs = s->jobs};
     tg_status st = tg_engine_run(&eo, r, NULL, err);
@@ -61,8 +65,31 @@ static void check_result(const scenario *s, const char *what)
 }
 
 static struct {
+    unsigned parts[8], border;
     unsigned rank[5], policy[16], halo, shard, in_place, there, skipped, swapped, parked;
 } seen;
+
+/* All parts, the first any of them, and the merge. */
+static tg_status run_parts(const scenario *s, tg_plan *plan, opened *o, probe *p, bool skip,
+                           tg_engine_result *r, tg_error *err)
+{
+    const uint32_t from = (uint32_t)rng(s->parts);
+    uint64_t written = 0, failed = 0;
+
+    for (uint32_t i = 0; i < s->parts; i++) {
+        const uint32_t part = (from + i) % s->parts;
+        if (i == 0) /* nothing is done: the merge does not begin */
+            CHECK_STATUS(run_part(s, plan, o, p, MERGE, skip, r, err), TG_INCOMPLETE);
+        TG_TRY(run_part(s, plan, o, p, part, skip, r, err));
+        written += r->units_written;
+        failed += r->failed;
+    }
+    TG_TRY(run_part(s, plan, o, p, MERGE, skip, r, err));
+    seen.border += r->units_written > 0;
+    r->units_written += written;
+    r->failed += failed;
+    return TG_OK;
+}
 
 static void one_scenario(uint64_t seed)
 {
@@ -78,6 +105,7 @@ static void one_scenario(uint64_t seed)
     (void)snprintf(row, sizeof row, "seed %" PRIu64, seed);
     test_row = row;
     random_scenario(&s, fresh_dir());
+    s.parts = rng(2) ? 1 : 1 + (uint32_t)rng(7);
     probe_init(&p);
     const bool skip = rng(5) == 0;
     if (skip)
@@ -88,7 +116,7 @@ static void one_scenario(uint64_t seed)
         st = open_arrays(&s, &o, &err);
     if (st == TG_OK)
         st = make_plan(&s, &o, &plan, &err);
-    if (st == TG_OK && rng(2)) { /* at the least budget, or little above */
+    if (st == TG_OK && s.parts == 1 && rng(2)) { /* at the least budget, or little above */
         s.memory = 1;
         CHECK_STATUS(run_part(&s, plan, &o, &p, 0, skip, &r, &err), TG_OVER_BUDGET);
         const char *least = strstr(err.msg, "give at least ");
@@ -96,7 +124,8 @@ static void one_scenario(uint64_t seed)
         err = (tg_error){0};
     }
     if (st == TG_OK)
-        st = run_part(&s, plan, &o, &p, 0, skip, &r, &err);
+        st = s.parts == 1 ? run_part(&s, plan, &o, &p, 0, skip, &r, &err)
+                          : run_parts(&s, plan, &o, &p, skip, &r, &err);
     if (st != TG_OK)
         test_failed(__FILE__, __LINE__, err.msg);
     close_arrays(&o);
@@ -106,6 +135,7 @@ static void one_scenario(uint64_t seed)
     CHECK_U64(r.failed, skip);
     CHECK(r.units_written <= tg_plan_n_units(plan));
     CHECK(s.memory == 0 || r.memory_peak <= s.memory);
+    seen.parts[s.parts]++;
     seen.rank[s.ndim]++;
     seen.policy[s.policy]++;
     seen.halo += s.halo[0] > 0;
@@ -136,6 +166,13 @@ static void random_plans(void)
         if (i < TG_POLICY_MASK || i == TG_POLICY_USER)
             if (i <= TG_POLICY_USER && n >= 300)
                 CHECK(seen.policy[i] > 0);
+    (void)printf("parts %u %u %u %u %u %u %u, merged %u\n", seen.parts[1], seen.parts[2],
+                 seen.parts[3], seen.parts[4], seen.parts[5], seen.parts[6], seen.parts[7],
+                 seen.border);
+    for (int i = 1; i < 8; i++)
+        CHECK(seen.parts[i] > 0 || n < 300);
+    if (n >= 300)
+        CHECK(seen.border > 0);
     if (n >= 300)
         CHECK(seen.rank[1] && seen.rank[2] && seen.rank[3] && seen.rank[4] && seen.halo &&
               seen.shard && seen.in_place && seen.there && seen.skipped && seen.swapped);
