@@ -83,6 +83,12 @@ TG_MUST_USE tg_status tg_ome_plate_image_path(const tg_ome_plate *p, uint64_t im
  * beyond the last one. */
 TG_MUST_USE tg_status tg_ome_plate_locate(const tg_ome_plate *p, uint64_t n, uint64_t *image,
                                           uint64_t *frame, tg_error *err);
+/* The loops of arrival, the slowest first: i from 0 to TG_OME_PLATE_LOOPS - 1. */
+typedef enum tg_ome_loop { TG_OME_LOOP_WELL, TG_OME_LOOP_FIELD, TG_OME_LOOP_FRAME } tg_ome_loop;
+enum { TG_OME_PLATE_LOOPS = 3 };
+tg_ome_loop tg_ome_plate_loop(const tg_ome_plate *p, uint32_t i);
+/* Memory that it takes. */
+size_t tg_ome_plate_bytes(const tg_ome_plate *p);
 /* May an image still get frames after one of another image arrived? (fields not outermost) */
 bool tg_ome_plate_interleaved(const tg_ome_plate *p);
 /* Attributes of the plate's group and of a well's. Row groups have none. */

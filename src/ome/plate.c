@@ -175,7 +175,7 @@ static tg_status take_order(tg_ome_plate *p, tg_error *err)
                            "plate: order: want \"well\", \"field\", \"frame\" in the order in "
                            "which they change, the slowest first");
         seen[k] = true;
-        p->order[i] = (plate_loop)k;
+        p->order[i] = (tg_ome_loop)k;
     }
     return TG_OK;
 }
@@ -235,7 +235,7 @@ tg_status tg_ome_plate_parse(tg_ome_plate **out, const char *text, size_t len, t
     TG_TRY(take_order(p, err));
     if (fields == 0)
         return tg_fail(err, TG_INVALID, "plate: fields: want 1 or more");
-    if (p->n_frames == 0 && p->order[0] != PLATE_FRAME)
+    if (p->n_frames == 0 && p->order[0] != TG_OME_LOOP_FRAME)
         return tg_fail(err, TG_INVALID,
                        "plate: frames per field are needed unless \"frame\" is first in order");
     p->n_fields = (uint32_t)fields;
@@ -293,12 +293,25 @@ tg_status tg_ome_plate_locate(const tg_ome_plate *p, uint64_t n, uint64_t *image
     if (slowest != 0 && left >= slowest)
         return tg_fail(err, TG_INVALID, "frame %" PRIu64 " is beyond the plate's last one", n);
     at[p->order[0]] = left;
-    *image = at[PLATE_WELL] * p->n_fields + at[PLATE_FIELD];
-    *frame = at[PLATE_FRAME];
+    *image = at[TG_OME_LOOP_WELL] * p->n_fields + at[TG_OME_LOOP_FIELD];
+    *frame = at[TG_OME_LOOP_FRAME];
     return TG_OK;
+}
+
+tg_ome_loop tg_ome_plate_loop(const tg_ome_plate *p, uint32_t i)
+{
+    return p->order[i];
+}
+
+size_t tg_ome_plate_bytes(const tg_ome_plate *p)
+{
+    enum { NODE = 160 }; /* of the document's tree: a name or a path */
+    size_t names = (size_t)p->n_rows + p->n_columns;
+    return sizeof *p + names * (sizeof *p->rows + NODE) +
+           p->n_wells * (sizeof *p->wells + NODE);
 }
 
 bool tg_ome_plate_interleaved(const tg_ome_plate *p)
 {
-    return p->order[PLATE_LOOPS - 1] != PLATE_FRAME;
+    return p->order[PLATE_LOOPS - 1] != TG_OME_LOOP_FRAME;
 }

@@ -4,8 +4,9 @@
 #define TG_OME_PLATE_H
 
 #include "ome/members.h"
+#include "ome/ome.h"
 
-enum { PLATE_NAME_MAX = 31, PLATE_LOOPS = 3 };
+enum { PLATE_NAME_MAX = 31, PLATE_LOOPS = TG_OME_PLATE_LOOPS };
 
 typedef struct plate_name {
     char text[PLATE_NAME_MAX + 1];
@@ -16,16 +17,14 @@ typedef struct plate_well {
     char path[2 * PLATE_NAME_MAX + 2];
 } plate_well;
 
-typedef enum plate_loop { PLATE_WELL, PLATE_FIELD, PLATE_FRAME } plate_loop;
-
 struct tg_ome_plate {
     tg_json *document;
     plate_name *rows, *columns;
     uint32_t n_rows, n_columns;
     plate_well *wells;
     uint32_t n_wells, n_fields;
-    uint64_t n_frames;             /* per field; 0: no end */
-    plate_loop order[PLATE_LOOPS]; /* of arrival, the slowest first */
+    uint64_t n_frames;              /* per field; 0: no end */
+    tg_ome_loop order[PLATE_LOOPS]; /* of arrival, the slowest first */
 };
 
 #endif

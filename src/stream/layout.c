@@ -36,19 +36,19 @@ static tg_status checked_mul(uint64_t a, uint64_t b, const char *what, uint64_t 
 
 /* --- Dimensions ---------------------------------------------------------- */
 
-static tg_status read_dims(tg_layout *l, const tg_stream_array *a, tg_error *err)
+static tg_status read_axes(tg_layout *l, const tg_stream_array *a, tg_error *err)
 {
     uint32_t seen = 0;
 
     if (a->dims == NULL) {
-        l->n_dims = 1;
+        l->n_axes = 1;
         l->extent[0] = NO_LIMIT;
         return TG_OK;
     }
     if (a->n_dims > TG_STREAM_DIMS)
         return tg_fail(err, TG_INVALID, "%" PRIu32 " outer dimensions, at most %d", a->n_dims,
                        TG_STREAM_DIMS);
-    l->n_dims = a->n_dims;
+    l->n_axes = a->n_dims;
     for (uint32_t d = 0; d < a->n_dims; d++) {
         const tg_stream_dim *dim = &a->dims[d];
         if (dim->arrival >= a->n_dims || (seen >> dim->arrival & 1) != 0)
@@ -68,6 +68,73 @@ static tg_status read_dims(tg_layout *l, const tg_stream_array *a, tg_error *err
     return TG_OK;
 }
 
+/* The axes hold as many frames as the plate says that a field has. */
+static tg_status fit_frames(tg_layout *l, uint64_t frames, tg_error *err)
+{
+    uint64_t others = 1;
+
+    for (uint32_t d = 0; d < l->n_axes; d++)
+        if (l->extent[d] != NO_LIMIT)
+            TG_TRY(checked_mul(others, l->extent[d], "frames of a field", &others, err));
+    bool endless = l->extent[0] == NO_LIMIT;
+    if (frames == 0)
+        return TG_OK; /* as many as the axes hold: the plate has its loop of frames first */
+    if (endless ? frames % others != 0 : frames != others)
+        return tg_fail(err, TG_INVALID,
+                       "plate: %" PRIu64 " frames a field, but its dimensions hold %s%" PRIu64,
+                       frames, endless ? "multiples of " : "", others);
+    if (endless)
+        l->extent[0] = frames / others;
+    return TG_OK;
+}
+
+/* Well and field as two more dimensions, in the plate's order of arrival. */
+static tg_status add_plate(tg_layout *l, const tg_ome_plate *plate, tg_error *err)
+{
+    uint32_t order[TG_STREAM_DIMS], n = 0;
+
+    l->n_images = tg_ome_plate_images(plate);
+    if (l->n_images > TG_PLATE_IMAGES)
+        return tg_fail(err, TG_INVALID, "plate: %" PRIu64 " fields in all, at most %d",
+                       l->n_images, TG_PLATE_IMAGES);
+    if (l->n_axes == 0 || l->n_axes + 2 > TG_STREAM_DIMS)
+        return tg_fail(err, TG_UNSUPPORTED,
+                       "the fields of a plate have 1 to %d outer dimensions, not %" PRIu32,
+                       TG_STREAM_DIMS - 2, l->n_axes);
+    TG_TRY(fit_frames(l, tg_ome_plate_frames(plate), err));
+    for (uint32_t i = 0; i < TG_OME_PLATE_LOOPS; i++) {
+        tg_ome_loop loop = tg_ome_plate_loop(plate, i);
+        if (loop != TG_OME_LOOP_FRAME)
+            order[n++] = l->n_axes + (loop == TG_OME_LOOP_FIELD);
+        for (uint32_t j = 0; loop == TG_OME_LOOP_FRAME && j < l->n_axes; j++)
+            order[n++] = l->order[j];
+    }
+    memcpy(l->order, order, n * sizeof order[0]);
+    l->n_dims = n;
+    l->extent[l->n_axes] = tg_ome_plate_wells(plate);
+    l->extent[l->n_axes + 1] = tg_ome_plate_fields(plate);
+    return TG_OK;
+}
+
+static tg_status read_dims(tg_layout *l, const tg_stream_array *a, const tg_ome_plate *plate,
+                           tg_error *err)
+{
+    TG_TRY(read_axes(l, a, err));
+    l->n_dims = l->n_axes;
+    l->n_images = 1;
+    l->slow = l->order[0];
+    return plate == NULL ? TG_OK : add_plate(l, plate, err);
+}
+
+/* Does a frame of another field come between two of one? Then nothing is gained by shards. */
+static bool fields_take_turns(const tg_layout *l)
+{
+    for (uint32_t i = l->n_dims; i-- > 0;)
+        if (l->layers[l->order[i]] > 1)
+            return l->order[i] >= l->n_axes;
+    return false;
+}
+
 static bool arrives_fastest(const tg_layout *l, uint32_t dim)
 {
     return l->n_dims > 0 && l->order[l->n_dims - 1] == dim;
@@ -76,11 +143,11 @@ static bool arrives_fastest(const tg_layout *l, uint32_t dim)
 static tg_status choose_k(tg_layout *l, const tg_stream_array *a, uint64_t frame_bytes,
                           tg_error *err)
 {
-    uint64_t most = l->n_dims == 0 ? 1 : l->extent[l->n_dims - 1];
+    uint64_t most = l->n_dims == 0 ? 1 : l->extent[l->n_axes - 1];
 
     l->k = a->chunk_frames;
     if (l->k == 0)
-        l->k = frame_bytes < SMALL_FRAME && l->n_dims > 0 && arrives_fastest(l, l->n_dims - 1)
+        l->k = frame_bytes < SMALL_FRAME && l->n_dims > 0 && arrives_fastest(l, l->n_axes - 1)
                    ? min_u64(ceil_div(GATHER_TO, frame_bytes), most)
                    : 1;
     if (l->k > most)
@@ -93,7 +160,7 @@ static tg_status choose_k(tg_layout *l, const tg_stream_array *a, uint64_t frame
 /* Slots, layers, and how many layers are open at once. */
 static tg_status count_layers(tg_layout *l, tg_error *err)
 {
-    uint32_t f = l->n_dims - 1;
+    uint32_t f = l->n_axes - 1;
 
     l->n_slots = 1;
     l->n_open = 1;
@@ -188,7 +255,7 @@ static uint64_t spread_layers(tg_layout *l, uint64_t want)
         l->shard_layers[d] = 1;
     for (uint32_t i = l->n_dims; i-- > 0;) {
         uint32_t d = l->order[i];
-        uint64_t m = min_u64(want / got, l->layers[d]);
+        uint64_t m = d < l->n_axes ? min_u64(want / got, l->layers[d]) : 1; /* one array's */
         l->shard_layers[d] = m < 1 ? 1 : m;
         got *= l->shard_layers[d];
         if (m < l->layers[d])
@@ -268,8 +335,8 @@ static tg_status check_options(const tg_stream_array *a, int format, bool zip, t
     return TG_OK;
 }
 
-tg_status tg_layout_init(tg_layout *l, const tg_stream_array *a, int format, bool zip,
-                         tg_error *err)
+tg_status tg_layout_init(tg_layout *l, const tg_stream_array *a, const tg_ome_plate *plate,
+                         int format, bool zip, tg_error *err)
 {
     uint64_t frame;
     tg_layout made = {0};
@@ -285,12 +352,14 @@ tg_status tg_layout_init(tg_layout *l, const tg_stream_array *a, int format, boo
     made.live = a->live;
     TG_TRY(checked_mul(a->width, a->dtype.size, "frame", &frame, err));
     TG_TRY(checked_mul(a->height == 0 ? 1 : a->height, frame, "frame", &frame, err));
-    TG_TRY(read_dims(&made, a, err));
+    TG_TRY(read_dims(&made, a, plate, err));
     made.sharded = format == 3 && !zip && !a->no_shards && made.n_dims > 0;
     if (made.live && !made.sharded)
         return tg_fail(err, TG_INVALID, "a single plane has no live shards");
     TG_TRY(choose_k(&made, a, frame, err));
     TG_TRY(count_layers(&made, err));
+    if (fields_take_turns(&made) && a->shard_bytes == 0 && a->shard_frames == 0 && !a->live)
+        made.sharded = false;
     TG_TRY(make_planes(&made, a, err));
     TG_TRY(choose_shards(&made, a, err));
     *l = made;
@@ -354,7 +423,7 @@ uint64_t tg_layout_slot_of_index(const tg_layout *l, uint64_t index)
 uint64_t tg_layout_layer(const tg_layout *l, uint64_t slot, uint64_t *place)
 {
     uint64_t c[TG_STREAM_DIMS];
-    uint32_t f = l->n_dims - 1;
+    uint32_t f = l->n_axes - 1;
 
     if (l->k == 1 || l->n_dims == 0) {
         *place = 0;
@@ -369,7 +438,7 @@ uint64_t tg_layout_layer(const tg_layout *l, uint64_t slot, uint64_t *place)
 uint64_t tg_layout_slot_in_layer(const tg_layout *l, uint64_t layer, uint64_t place)
 {
     uint64_t c[TG_STREAM_DIMS];
-    uint32_t f = l->n_dims - 1;
+    uint32_t f = l->n_axes - 1;
 
     if (l->k == 1 || l->n_dims == 0)
         return layer;
@@ -381,7 +450,7 @@ uint64_t tg_layout_slot_in_layer(const tg_layout *l, uint64_t layer, uint64_t pl
 uint64_t tg_layout_layer_frames(const tg_layout *l, uint64_t layer)
 {
     uint64_t c[TG_STREAM_DIMS];
-    uint32_t f = l->n_dims - 1;
+    uint32_t f = l->n_axes - 1;
 
     if (l->k == 1 || l->n_dims == 0 || l->extent[f] == NO_LIMIT)
         return l->k;
@@ -470,7 +539,7 @@ uint32_t tg_layout_axis(const tg_layout *l, uint32_t dim)
 
 static uint32_t y_axis(const tg_layout *l)
 {
-    return l->axis_last ? 0 : l->n_dims;
+    return l->axis_last ? 0 : l->n_axes;
 }
 
 void tg_layout_vectors_init(const tg_layout *l, uint32_t plane, tg_layout_vectors *v)
@@ -478,10 +547,10 @@ void tg_layout_vectors_init(const tg_layout *l, uint32_t plane, tg_layout_vector
     const tg_plane *p = &l->plane[plane];
     uint32_t y = y_axis(l), x = l->has_rows ? y + 1 : y;
 
-    *v = (tg_layout_vectors){.ndim = l->n_dims + (l->has_rows ? 2 : 1)};
-    for (uint32_t d = 0; d < l->n_dims; d++) {
+    *v = (tg_layout_vectors){.ndim = l->n_axes + (l->has_rows ? 2 : 1)};
+    for (uint32_t d = 0; d < l->n_axes; d++) {
         uint32_t axis = tg_layout_axis(l, d);
-        v->chunk[axis] = d == l->n_dims - 1 ? l->k : 1;
+        v->chunk[axis] = d == l->n_axes - 1 ? l->k : 1;
         v->shard[axis] = v->chunk[axis] * l->shard_layers[d];
     }
     if (l->has_rows) {
@@ -494,30 +563,146 @@ void tg_layout_vectors_init(const tg_layout *l, uint32_t plane, tg_layout_vector
     v->shard[x] = p->tile_w * p->tiles_x;
     uint64_t outer[TG_STREAM_DIMS];
     tg_layout_shape(l, 0, false, outer);
-    for (uint32_t d = 0; d < l->n_dims; d++)
+    for (uint32_t d = 0; d < l->n_axes; d++)
         v->shape[tg_layout_axis(l, d)] = outer[d];
+}
+
+/* Frames of one unit of the slowest axis. */
+static uint64_t unit_of(const tg_layout *l)
+{
+    uint64_t unit = 1;
+
+    for (uint32_t d = 0; d < l->n_axes; d++)
+        unit *= d == l->slow ? 1 : l->extent[d];
+    return unit;
 }
 
 void tg_layout_shape(const tg_layout *l, uint64_t slots, bool up, uint64_t *outer)
 {
-    uint64_t unit = 1;
+    for (uint32_t d = 0; d < l->n_axes; d++)
+        outer[d] = l->extent[d];
+    if (l->n_axes > 0)
+        outer[l->slow] = up ? ceil_div(slots, unit_of(l)) : slots / unit_of(l);
+}
 
-    for (uint32_t i = 1; i < l->n_dims; i++) {
-        outer[l->order[i]] = l->extent[l->order[i]];
-        unit *= l->extent[l->order[i]];
+/* --- Images of a plate ----------------------------------------------------- */
+
+void tg_layout_image_shape(const tg_layout *l, uint64_t image, uint64_t slots, uint64_t *outer)
+{
+    tg_layout_shape(l, tg_layout_image_slots(l, image, slots), true, outer);
+}
+
+static int compare(uint64_t a, uint64_t b)
+{
+    return a < b ? -1 : a > b;
+}
+
+uint64_t tg_layout_image_slots(const tg_layout *l, uint64_t image, uint64_t slots)
+{
+    uint64_t c[TG_STREAM_DIMS], n = 0;
+    bool seen = false;
+    int before = 0, after = 0; /* the image against slot `slots`, in loops around its frames */
+
+    if (!tg_layout_is_plate(l))
+        return slots;
+    uint64_t fields = l->extent[l->n_axes + 1];
+    uint64_t own[2] = {image / fields, image % fields};
+    if (l->n_slots != NO_LIMIT && slots >= l->n_slots)
+        return l->n_slots / l->n_images;
+    digits(l, l->extent, slots, c);
+    for (uint32_t i = 0; i < l->n_dims; i++) {
+        uint32_t d = l->order[i];
+        int *side = seen ? &after : &before;
+        if (d >= l->n_axes) {
+            *side = *side != 0 ? *side : compare(own[d - l->n_axes], c[d]);
+            continue;
+        }
+        n = seen ? n * l->extent[d] + c[d] : c[d];
+        seen = true;
     }
-    if (l->n_dims > 0)
-        outer[l->order[0]] = up ? ceil_div(slots, unit) : slots / unit;
+    if (before != 0)
+        return before < 0 ? l->n_slots / l->n_images : 0;
+    return n + (after < 0);
+}
+
+static uint64_t image_of(const tg_layout *l, const uint64_t *c)
+{
+    return tg_layout_is_plate(l) ? c[l->n_axes] * l->extent[l->n_axes + 1] + c[l->n_axes + 1]
+                                 : 0;
+}
+
+uint64_t tg_layout_image(const tg_layout *l, uint64_t slot)
+{
+    uint64_t c[TG_STREAM_DIMS];
+
+    digits(l, l->extent, slot, c);
+    return image_of(l, c);
+}
+
+uint64_t tg_layout_image_slot(const tg_layout *l, uint64_t image, uint64_t n)
+{
+    uint64_t c[TG_STREAM_DIMS] = {0};
+    uint64_t fields = l->extent[l->n_axes + 1];
+
+    c[l->n_axes] = image / fields;
+    c[l->n_axes + 1] = image % fields;
+    for (uint32_t i = l->n_dims; i-- > 0;) {
+        uint32_t d = l->order[i];
+        if (d >= l->n_axes)
+            continue;
+        c[d] = d == l->slow ? n : n % l->extent[d];
+        n = d == l->slow ? 0 : n / l->extent[d];
+    }
+    return undigits(l, l->extent, c);
+}
+
+uint64_t tg_layout_whole_units(const tg_layout *l, uint64_t slots)
+{
+    uint64_t block = unit_of(l);
+
+    if (block == 1)
+        return slots;
+    for (uint32_t i = l->n_dims; i-- > 0 && l->order[i] >= l->n_axes;)
+        block *= l->extent[l->order[i]];
+    return slots - slots % block;
+}
+
+uint64_t tg_layout_split_index(const tg_layout *l, uint64_t index, int32_t *well,
+                               int32_t *field)
+{
+    *well = *field = -1;
+    if (!tg_layout_is_plate(l))
+        return index;
+    uint64_t fields = l->extent[l->n_axes + 1], image = index % l->n_images;
+    *well = (int32_t)(image / fields);
+    *field = (int32_t)(image % fields);
+    return index / l->n_images;
 }
 
 uint64_t tg_layout_slots_of_shape(const tg_layout *l, const uint64_t *outer)
 {
     uint64_t n = 1;
 
-    for (uint32_t d = 0; d < l->n_dims; d++)
+    for (uint32_t d = 0; d < l->n_axes; d++)
         if (__builtin_mul_overflow(n, outer[d], &n))
             return UINT64_MAX;
     return n;
+}
+
+uint64_t tg_layout_shard_image(const tg_layout *l, uint64_t shard)
+{
+    uint64_t c[TG_STREAM_DIMS];
+
+    shard_coords(l, shard, c); /* a shard has one well and one field */
+    return image_of(l, c);
+}
+
+uint64_t tg_layout_layer_image(const tg_layout *l, uint64_t layer)
+{
+    uint64_t c[TG_STREAM_DIMS];
+
+    layer_digits(l, layer, c);
+    return image_of(l, c);
 }
 
 void tg_layout_shard_unit(const tg_layout *l, uint32_t plane, uint64_t shard, uint64_t *unit)
@@ -525,10 +710,10 @@ void tg_layout_shard_unit(const tg_layout *l, uint32_t plane, uint64_t shard, ui
     uint64_t c[TG_STREAM_DIMS];
 
     (void)plane;
-    for (uint32_t i = 0; i < l->n_dims + 2; i++)
+    for (uint32_t i = 0; i < l->n_axes + 2; i++)
         unit[i] = 0;
     shard_coords(l, shard, c);
-    for (uint32_t d = 0; d < l->n_dims; d++)
+    for (uint32_t d = 0; d < l->n_axes; d++)
         unit[tg_layout_axis(l, d)] = c[d];
 }
 
@@ -540,7 +725,7 @@ void tg_layout_chunk_unit(const tg_layout *l, uint32_t plane, uint64_t layer, ui
     uint32_t y = y_axis(l), x = l->has_rows ? y + 1 : y;
 
     layer_digits(l, layer, c);
-    for (uint32_t d = 0; d < l->n_dims; d++)
+    for (uint32_t d = 0; d < l->n_axes; d++)
         unit[tg_layout_axis(l, d)] = c[d];
     unit[y] = tile / p->tiles_x;
     unit[x] = tile % p->tiles_x;

@@ -9,14 +9,16 @@
 #ifndef TG_STREAM_LAYOUT_H
 #define TG_STREAM_LAYOUT_H
 
+#include "ome/ome.h"
 #include "stream/pyramid.h"
 #include "tidegate/array.h"
 #include "tidegate/stream.h"
 
 enum {
-    TG_STREAM_DIMS = 5,   /* outer dimensions */
-    TG_BLOCK = 4096,      /* unit of O_DIRECT writes: offsets, lengths, addresses */
-    TG_LIVE_CHUNKS = 255, /* 16 bytes each and a checksum: one block */
+    TG_STREAM_DIMS = 5,       /* outer dimensions */
+    TG_BLOCK = 4096,          /* unit of O_DIRECT writes: offsets, lengths, addresses */
+    TG_PLATE_IMAGES = 100000, /* fields of a plate */
+    TG_LIVE_CHUNKS = 255,     /* 16 bytes each and a checksum: one block */
     TG_PLANES = TG_PYRAMID_MAX + 1
 };
 
@@ -45,12 +47,17 @@ typedef struct tg_layout {
     bool sharded, live;
     bool encoded; /* a codec besides crc32c */
     bool checksum;
-    uint32_t n_dims;                 /* outer; 0: one frame without an outer dimension */
+    /* Outer dimensions of an array come first, n_axes of them; those of a plate behind them:
+     * the well and the field, which together say which of the arrays a frame belongs to. */
+    uint32_t n_dims;                 /* 0: one frame without an outer dimension */
+    uint32_t n_axes;                 /* n_dims, or two less on a plate */
+    uint32_t slow;                   /* of the axes the one that arrives as the slowest */
+    uint64_t n_images;               /* 1, or all fields of a plate */
     uint64_t extent[TG_STREAM_DIMS]; /* UINT64_MAX: no limit */
     uint32_t order[TG_STREAM_DIMS];  /* order[i]: the dimension at place i of arrival, slowest
                                         first */
-    uint64_t k; /* frames per chunk along the fastest dimension, n_dims - 1 */
-    uint64_t layers[TG_STREAM_DIMS];       /* extent in layers; UINT64_MAX: no limit */
+    uint64_t k;                      /* frames per chunk along the last axis, n_axes - 1 */
+    uint64_t layers[TG_STREAM_DIMS]; /* extent in layers; UINT64_MAX: no limit */
     uint64_t shard_layers[TG_STREAM_DIMS]; /* of one shard, per dimension */
     uint64_t per_shard;                    /* product of shard_layers */
     uint64_t n_open;                       /* layers that fill at the same time */
@@ -62,8 +69,13 @@ typedef struct tg_layout {
 
 /* Everything of an array's options that has to do with geometry, checked and with the defaults
  * filled in. TG_INVALID, TG_UNSUPPORTED: the message names the option. */
-TG_MUST_USE tg_status tg_layout_init(tg_layout *l, const tg_stream_array *a, int format,
-                                     bool zip, tg_error *err);
+TG_MUST_USE tg_status tg_layout_init(tg_layout *l, const tg_stream_array *a,
+                                     const tg_ome_plate *plate, int format, bool zip,
+                                     tg_error *err);
+static inline bool tg_layout_is_plate(const tg_layout *l)
+{
+    return l->n_axes != l->n_dims;
+}
 
 /* One array of the store: shape with `slots` of the outermost part, chunk, shard. The vectors
  * have TG_MAX_NDIM places. */
@@ -75,6 +87,18 @@ void tg_layout_vectors_init(const tg_layout *l, uint32_t plane, tg_layout_vector
 /* The outer part of the shape when `slots` slots are published, whole units of the slowest
  * dimension in arrival only, or with `up` the last one too. */
 void tg_layout_shape(const tg_layout *l, uint64_t slots, bool up, uint64_t *outer);
+/* The same of one image of a plate, always with its last unit. */
+void tg_layout_image_shape(const tg_layout *l, uint64_t image, uint64_t slots, uint64_t *outer);
+/* How many of the slots below `slots` are of this image, and which image a slot is of. */
+uint64_t tg_layout_image_slots(const tg_layout *l, uint64_t image, uint64_t slots);
+uint64_t tg_layout_image(const tg_layout *l, uint64_t slot);
+/* The slot of an image's n-th frame in its own order of arrival. */
+uint64_t tg_layout_image_slot(const tg_layout *l, uint64_t image, uint64_t n);
+/* Slots below the returned number lie in whole units of the slowest axis, in all images. */
+uint64_t tg_layout_whole_units(const tg_layout *l, uint64_t slots);
+/* Well and field (-1 without a plate) of an index, and the index within that image. */
+uint64_t tg_layout_split_index(const tg_layout *l, uint64_t index, int32_t *well,
+                               int32_t *field);
 /* The reverse: slots covered by a shape. */
 uint64_t tg_layout_slots_of_shape(const tg_layout *l, const uint64_t *outer);
 /* Places of an outer and of a frame's axis in the array. */
@@ -100,6 +124,8 @@ uint64_t tg_layout_shard(const tg_layout *l, uint64_t layer);
 /* The layers of a shard that exist: [first, last). */
 void tg_layout_shard_range(const tg_layout *l, uint64_t shard, uint64_t *first, uint64_t *last);
 /* Coordinates of the stored unit (shard, or chunk of one tile) for its key. */
+uint64_t tg_layout_shard_image(const tg_layout *l, uint64_t shard);
+uint64_t tg_layout_layer_image(const tg_layout *l, uint64_t layer);
 void tg_layout_shard_unit(const tg_layout *l, uint32_t plane, uint64_t shard, uint64_t *unit);
 void tg_layout_chunk_unit(const tg_layout *l, uint32_t plane, uint64_t layer, uint32_t tile,
                           uint64_t *unit);

@@ -129,7 +129,7 @@ static tg_status plan_lane(tg_lane_plan *p, const tg_stream_array *a, int format
                            tg_error *err)
 {
     tg_layout *l = &p->layout;
-    TG_TRY(tg_layout_init(l, a, format, zip, err));
+    TG_TRY(tg_layout_init(l, a, NULL, format, zip, err));
     TG_TRY(tg_frame_columns_init(&p->columns, a->columns, a->n_columns, err));
     TG_TRY(plan_codec(p, a, err));
     plan_pyramid(p);

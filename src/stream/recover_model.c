@@ -329,7 +329,7 @@ static tg_status read_lane(tg_model *m, tg_found_lane *n, const tg_json *o, tg_e
 
     init_lists(n);
     TG_TRY(tg_options_read_array(o, &n->options, err));
-    TG_TRY(tg_layout_init(&n->layout, &n->options.array, m->format, m->zip, err));
+    TG_TRY(tg_layout_init(&n->layout, &n->options.array, NULL, m->format, m->zip, err));
     TG_TRY(tg_json_u64(tg_json_get(o, "slots"), &n->base_slots, err));
     TG_TRY(tg_json_u64(tg_json_get(o, "rows"), &n->base_rows, err));
     n->rows = n->base_rows;

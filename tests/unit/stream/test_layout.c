@@ -28,7 +28,7 @@ static void make(const shape_case *c, tg_layout *l)
                          .n_dims = c->n,
                          .chunk_frames = c->k,
                          .shard_bytes = c->shard_bytes};
-    if (tg_layout_init(l, &a, 3, false, &err) != TG_OK) {
+    if (tg_layout_init(l, &a, NULL, 3, false, &err) != TG_OK) {
         fprintf(stderr, "%s: %s\n", c->name, err.msg);
         test_failed(__FILE__, __LINE__, "layout");
         *l = (tg_layout){0};
@@ -211,10 +211,70 @@ static void refused(void)
         tg_layout l;
         tg_error err = {0};
         test_row = cases[i].name;
-        CHECK_STATUS(tg_layout_init(&l, &cases[i].array, cases[i].format, cases[i].zip, &err),
-                     cases[i].want);
+        CHECK_STATUS(
+            tg_layout_init(&l, &cases[i].array, NULL, cases[i].format, cases[i].zip, &err),
+            cases[i].want);
         CHECK(err.msg[0] != '\0');
     }
+}
+
+/* A plate's slots, counted one by one: which image each is of, how many an image has, where its
+ * n-th lies, in every order. */
+static void fields_of_a_plate(void)
+{
+    static const char *const orders[] = {
+        "\"well\",\"field\",\"frame\"", "\"well\",\"frame\",\"field\"",
+        "\"field\",\"well\",\"frame\"", "\"field\",\"frame\",\"well\"",
+        "\"frame\",\"well\",\"field\"", "\"frame\",\"field\",\"well\""};
+    const tg_stream_dim dims[] = {{"t", 0, 0, NULL, 0}, {"z", 2, 1, NULL, 0}};
+
+    for (size_t o = 0; o < sizeof orders / sizeof orders[0]; o++) {
+        TG_AUTO_PTR(tg_ome_plate) plate = NULL;
+        char text[160];
+        tg_layout l;
+        tg_stream_array a = {.size = sizeof a,
+                             .dtype = u16,
+                             .height = 8,
+                             .width = 16,
+                             .dims = dims,
+                             .n_dims = 2,
+                             .chunk_frames = 1};
+        (void)snprintf(text, sizeof text,
+                       "{\"rows\":1,\"columns\":3,\"fields\":2,\"frames\":6,\"order\":[%s]}",
+                       orders[o]);
+        test_row = orders[o];
+        CHECK_STATUS(tg_ome_plate_parse(&plate, text, strlen(text), NULL), TG_OK);
+        REQUIRE(plate != NULL);
+        CHECK_STATUS(tg_layout_init(&l, &a, plate, 3, false, NULL), TG_OK);
+        CHECK_U64(l.n_slots, 36);
+        CHECK_U64(l.extent[0], 3);
+        CHECK(l.sharded == (o == 0 || o == 2));
+        uint64_t seen[6] = {0};
+        for (uint64_t slot = 0; slot < l.n_slots; slot++) {
+            uint64_t image, frame, place;
+            int32_t well, field;
+            for (uint64_t i = 0; i < 6; i++)
+                CHECK_U64(tg_layout_image_slots(&l, i, slot), seen[i]);
+            CHECK_STATUS(tg_ome_plate_locate(plate, slot, &image, &frame, NULL), TG_OK);
+            CHECK_U64(tg_layout_image(&l, slot), image);
+            CHECK_U64(tg_layout_image_slot(&l, image, frame), slot);
+            uint64_t layer = tg_layout_layer(&l, slot, &place);
+            CHECK_U64(tg_layout_layer_image(&l, layer), image);
+            CHECK_U64(tg_layout_shard_image(&l, tg_layout_shard(&l, layer)), image);
+            uint64_t index = tg_layout_index(&l, slot);
+            CHECK_U64(tg_layout_slot_of_index(&l, index), slot);
+            CHECK_U64(tg_layout_split_index(&l, index, &well, &field), frame);
+            CHECK_U64((uint64_t)well * 2 + (uint64_t)field, image);
+            uint64_t whole = tg_layout_whole_units(&l, slot);
+            CHECK(whole <= slot);
+            for (uint64_t i = 0; i < 6; i++)
+                CHECK_U64(tg_layout_image_slots(&l, i, whole) % 2, 0);
+            seen[image]++;
+        }
+        for (uint64_t i = 0; i < 6; i++)
+            CHECK_U64(tg_layout_image_slots(&l, i, 36), 6);
+    }
+    test_row = "";
 }
 
 /* What cannot be done is refused, not left out. */
@@ -239,6 +299,7 @@ static const struct test tests[] = {
     {"brute_force", brute_force},
     {"shapes_grow", shapes_grow},
     {"refused", refused},
+    {"fields of a plate", fields_of_a_plate},
     {"plates are refused", plates_are_refused},
 };
 TEST_MAIN(tests)
