@@ -8,7 +8,7 @@
 typedef struct apply_options {
     cli_common common;
     const char *op, *exec, *plugin, *worker;
-    const char *rois, *px_rule, *policy, *halo, *on_error, *codec;
+    const char *rois, *px_rule, *policy, *halo, *on_error, *codec, *report;
     int base, read;
     bool in_place, keep_undo;
     uint64_t jobs;
@@ -19,5 +19,9 @@ typedef struct apply_options {
 /* From options to what the library wants, but for the stores. */
 TG_MUST_USE tg_status apply_request(cli *c, const apply_options *o, tg_apply_options *request);
 void apply_json(json_out *j, const tg_apply_report *r);
+/* The page of --report. Call it where c->err says how the run ended. */
+TG_MUST_USE tg_status apply_write_report(cli *c, const apply_options *o,
+                                         const tg_apply_options *request,
+                                         const tg_apply_report *r, tg_error *err);
 
 #endif

@@ -5,46 +5,12 @@
 #include "chart.h"
 #include "cli.h"
 #include "report_page.h"
-#include "tidegate/memory.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
 #define MIB 1048576.0
-
-/* A series to draw; n is at most that of the samples. */
-typedef struct series {
-    double *x, *y;
-    size_t n;
-} series;
-
-static bool series_new(series *s, size_t room)
-{
-    *s = (series){.x = tg_alloc_array(room + 1, sizeof *s->x),
-                  .y = tg_alloc_array(room + 1, sizeof *s->y)};
-    return s->x != NULL && s->y != NULL;
-}
-
-static void series_free(series *s)
-{
-    tg_free(s->x);
-    tg_free(s->y);
-}
-
-static void push(series *s, double x, double y)
-{
-    s->x[s->n] = x;
-    s->y[s->n++] = y;
-}
-
-static double highest(const series *s)
-{
-    double most = 0;
-    for (size_t i = 0; i < s->n; i++)
-        most = s->y[i] > most ? s->y[i] : most;
-    return most;
-}
 
 /* --- Axes ------------------------------------------------------------------ */
 
@@ -89,17 +55,17 @@ static void mark_stop(const chart *c, const report_record *r)
 
 /* --- Charts over time ------------------------------------------------------ */
 
-static void draw_queue(FILE *f, const report_record *r, series *s)
+static void draw_queue(FILE *f, const report_record *r, page_series *s)
 {
     const tg_stream_report *rep = r->report;
     s->n = 0;
     for (size_t i = 0; i < rep->n_samples; i++)
-        push(s, rep->samples[i].seconds, (double)rep->samples[i].queue_bytes / MIB);
+        page_series_push(s, rep->samples[i].seconds, (double)rep->samples[i].queue_bytes / MIB);
     double room = (double)rep->total.queue_bytes_max / MIB;
     chart c = {.f = f,
                .wide = true,
                .x = time_axis(r),
-               .y = {.to = fmax(room, highest(s)), .title = "MiB waiting"}};
+               .y = {.to = fmax(room, page_series_highest(s)), .title = "MiB waiting"}};
     page_card_begin(
         f, "Queue",
         "Bytes between the source and the disk. A writer that keeps up stays low and "
@@ -115,7 +81,7 @@ static void draw_queue(FILE *f, const report_record *r, series *s)
 }
 
 /* Rates over windows wide enough that single commits do not dominate. */
-static void rates(const report_record *r, series *s, bool in)
+static void rates(const report_record *r, page_series *s, bool in)
 {
     const tg_stream_report *rep = r->report;
     const tg_stream_sample *a = rep->samples;
@@ -131,19 +97,20 @@ static void rates(const report_record *r, series *s, bool in)
         double bytes = in ? (double)(a[i].offered - a[from].offered) * (double)r->frame_bytes
                           : (double)(a[i].bytes_written - a[from].bytes_written);
         double middle = (a[i].seconds + a[from].seconds) / 2;
-        push(s, middle, bytes / MIB / dt);
+        page_series_push(s, middle, bytes / MIB / dt);
         from = i;
     }
 }
 
-static void draw_rates(FILE *f, const report_record *r, series *in, series *out)
+static void draw_rates(FILE *f, const report_record *r, page_series *in, page_series *out)
 {
     rates(r, in, true);
     rates(r, out, false);
     chart c = {
         .f = f,
         .x = time_axis(r),
-        .y = {.to = fmax(fmax(highest(in), highest(out)) * 1.05, 1e-3), .title = "MiB/s"}};
+        .y = {.to = fmax(fmax(page_series_highest(in), page_series_highest(out)) * 1.05, 1e-3),
+              .title = "MiB/s"}};
     page_card_begin(f, "Throughput", "Offered by the source, and handed to the disk.", false);
     chart_begin(&c, "throughput over time");
     chart_line(&c, "in", in->x, in->y, in->n, false);
@@ -154,12 +121,13 @@ static void draw_rates(FILE *f, const report_record *r, series *in, series *out)
     page_card_end(f);
 }
 
-static void draw_memory(FILE *f, const report_record *r, series *s)
+static void draw_memory(FILE *f, const report_record *r, page_series *s)
 {
     const tg_stream_report *rep = r->report;
     s->n = 0;
     for (size_t i = 0; i < rep->n_samples; i++)
-        push(s, rep->samples[i].seconds, (double)rep->samples[i].memory_bytes / MIB);
+        page_series_push(s, rep->samples[i].seconds,
+                         (double)rep->samples[i].memory_bytes / MIB);
     double budget = (double)r->budget_bytes / MIB, rss = (double)r->rss_bytes / MIB;
     chart c = {
         .f = f, .x = time_axis(r), .y = {.to = fmax(budget * 1.15, rss * 1.1), .title = "MiB"}};
@@ -181,18 +149,19 @@ static void draw_memory(FILE *f, const report_record *r, series *s)
     page_card_end(f);
 }
 
-static void draw_drops(FILE *f, const report_record *r, series *s)
+static void draw_drops(FILE *f, const report_record *r, page_series *s)
 {
     const tg_stream_report *rep = r->report;
     if (rep->total.dropped == 0)
         return;
     s->n = 0;
     for (size_t i = 0; i < rep->n_samples; i++)
-        push(s, rep->samples[i].seconds, (double)rep->samples[i].dropped);
-    chart c = {.f = f,
-               .wide = true,
-               .x = time_axis(r),
-               .y = {.to = fmax(highest(s), 1), .title = "frames", .label = label_count}};
+        page_series_push(s, rep->samples[i].seconds, (double)rep->samples[i].dropped);
+    chart c = {
+        .f = f,
+        .wide = true,
+        .x = time_axis(r),
+        .y = {.to = fmax(page_series_highest(s), 1), .title = "frames", .label = label_count}};
     page_card_begin(f, "Dropped frames", "Dropped because the ring was full, since the start.",
                     true);
     chart_begin(&c, "dropped frames over time");
@@ -300,10 +269,10 @@ static void tiles(FILE *f, const report_record *r)
 
 void report_write_record(FILE *f, const report_record *r)
 {
-    series a, b;
+    page_series a, b;
     const tg_stream_report *rep = r->report;
-    bool room = series_new(&a, rep->n_samples);
-    room = series_new(&b, rep->n_samples) && room;
+    bool room = page_series_new(&a, rep->n_samples);
+    room = page_series_new(&b, rep->n_samples) && room;
     page_begin(f, r->title, r->verdict, r->good);
     tiles(f, r);
     (void)fputs("<div class=\"cards\">\n", f);
@@ -331,6 +300,6 @@ void report_write_record(FILE *f, const report_record *r)
     page_card_end(f);
     (void)fputs("</div>\n", f);
     page_end(f);
-    series_free(&a);
-    series_free(&b);
+    page_series_free(&a);
+    page_series_free(&b);
 }

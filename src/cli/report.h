@@ -1,9 +1,11 @@
 /* cli/report.h - the page that --report writes: one file, no outside resource, for screen
- * (light and dark) and paper. Made from the public time series of a recording, or from a sweep.
+ * (light and dark) and paper. Made from the public time series of a recording or of apply, or
+ * from a sweep.
  */
 #ifndef TG_CLI_REPORT_H
 #define TG_CLI_REPORT_H
 
+#include "tidegate/region.h"
 #include "tidegate/stream.h"
 
 #include <stdbool.h>
@@ -54,8 +56,18 @@ typedef struct report_sweep {
     const report_rows *settings;
 } report_sweep;
 
+/* A run of apply. */
+typedef struct report_apply {
+    const char *title, *verdict;
+    bool good;
+    const tg_apply_report *report;
+    uint64_t rss_bytes, budget_bytes;
+    const report_rows *numbers, *settings;
+} report_apply;
+
 /* What could not be written shows in ferror(f). */
 void report_write_record(FILE *f, const report_record *r);
 void report_write_sweep(FILE *f, const report_sweep *s);
+void report_write_apply(FILE *f, const report_apply *r);
 
 #endif

@@ -2,6 +2,7 @@
 #include "report_page.h"
 
 #include "chart.h"
+#include "tidegate/memory.h"
 #include "tidegate/version.h"
 
 #include <stdarg.h>
@@ -165,4 +166,31 @@ void report_flag(report_rows *rows, bool bad)
 {
     if (rows->n > 0)
         rows->row[rows->n - 1].bad = bad;
+}
+
+bool page_series_new(page_series *s, size_t room)
+{
+    *s = (page_series){.x = tg_alloc_array(room + 1, sizeof *s->x),
+                       .y = tg_alloc_array(room + 1, sizeof *s->y)};
+    return s->x != NULL && s->y != NULL;
+}
+
+void page_series_free(page_series *s)
+{
+    tg_free(s->x);
+    tg_free(s->y);
+}
+
+void page_series_push(page_series *s, double x, double y)
+{
+    s->x[s->n] = x;
+    s->y[s->n++] = y;
+}
+
+double page_series_highest(const page_series *s)
+{
+    double most = 0;
+    for (size_t i = 0; i < s->n; i++)
+        most = s->y[i] > most ? s->y[i] : most;
+    return most;
 }

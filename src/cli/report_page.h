@@ -14,4 +14,15 @@ void page_card_end(FILE *f);
 void page_key(FILE *f, const char *const *names_and_classes);
 void page_rows(FILE *f, const report_rows *rows);
 
+/* A series to draw, of at most `room` points. */
+typedef struct page_series {
+    double *x, *y;
+    size_t n;
+} page_series;
+
+bool page_series_new(page_series *s, size_t room); /* false: no memory; may be freed */
+void page_series_free(page_series *s);
+void page_series_push(page_series *s, double x, double y);
+double page_series_highest(const page_series *s);
+
 #endif

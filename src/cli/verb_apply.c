@@ -40,6 +40,8 @@ static const cli_option options_table[] = {
      "how much a power cut may cost (1s)"},
     {"dtype", CLI_DTYPE, AT(dtype), "TYPE", "of a new OUT (what the function makes of IN's)"},
     {"codec", CLI_TEXT, AT(codec), "SPEC", "of a new OUT (none)"},
+    {"report", CLI_TEXT, AT(report), "FILE.html",
+     "one page with no outside resource: calls, rates, memory, failures, slowest regions"},
 };
 
 /* --- Options -------------------------------------------------------------------------------
@@ -234,6 +236,15 @@ static int run(cli *c, void *options)
     apply_json(&c->json, r);
     if (st == TG_OK)
         apply_text(c, r);
+    if (o->report != NULL && (st == TG_OK || r->calls > 0)) {
+        tg_error failed = {.offset = TG_NO_OFFSET};
+        if (st == TG_OK)
+            cli_no_error(c);
+        if (apply_write_report(c, o, &request, r, &failed) != TG_OK && st == TG_OK) {
+            c->err = failed;
+            return CLI_FAILED;
+        }
+    }
     return exit_of(c, st, r);
 }
 

@@ -391,6 +391,19 @@ def the_report_stands_alone(c):
 
 
 @test
+def the_report_of_apply_stands_alone(c):
+    c.run("create", "a.zarr", "--shape", "512,512", "--dtype", "u16", "--chunk", "64,64", "--dims", "y,x")
+    c.run("apply", "a.zarr", "b <i>.zarr", "--rois", "grid:48/32", "--policy", "max", "--op", "add:value=7",
+          "--report", "r.html")
+    words = check_page(pathlib.Path(c.folder) / "r.html", 4)
+    for part in ("b <i>.zarr", "calls/s", "Slowest regions", "grid:48/32", "add:value=7", "budget", "called once"):
+        assert part in words, part
+    _, err = c.run("apply", "a.zarr", "c.zarr", "--rois", "grid:64", "--op", "copy", "--report", "no/such/r.html",
+                   status=1)
+    assert "no/such/r.html" in err, err
+
+
+@test
 def what_a_dead_run_left_is_cleaned(c):
     process = c.start("record", "a.zarr", "--from", "test:256x256:u8@200", "--commit-interval", "200ms")
     time.sleep(1.5)
