@@ -210,7 +210,8 @@ static tg_status write_whole(stage *s, const tg_results *results, const tg_ranki
     if (j->o.scores)
         TG_TRY(tg_write_scores(j, results, s->out, err));
     if (j->o.images != TG_IMAGES_NONE)
-        TG_TRY(tg_write_images(j, ranking, s->out, &s->result->images, s->cancel, err));
+        TG_TRY(
+            tg_write_images(j, results, ranking, s->out, &s->result->images, s->cancel, err));
     s->result->image_seconds = tg_job_seconds(start);
     TG_TRY(tg_store_sync(s->out, s->cancel, err));
     TG_TRY(tg_write_manifest(j, results, ranking, s->result->rows, s->result->images, s->out,

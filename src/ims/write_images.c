@@ -15,13 +15,17 @@
 
 #define STACK  "ion_images.zarr"
 #define MARGIN ((uint64_t)2 << 20)
+/* A stack of more ions has no channels: no viewer lists so many, and their document would be
+ * large. */
+#define MOST_CHANNELS ((uint64_t)1024)
+#define CHANNEL_BYTES ((uint64_t)4096) /* of a channel, as a tree and as text */
 
 typedef struct kept_ion {
     double mz;
     uint64_t formula;
     uint64_t hash[2];
     uint32_t target;
-    uint32_t unused;
+    float most; /* of its first image */
 } kept_ion;
 
 typedef struct artist {
@@ -31,6 +35,7 @@ typedef struct artist {
 
 typedef struct gallery {
     tg_job *j;
+    const tg_results *results;
     tg_store *out;
     const tg_cancel *cancel;
     kept_ion *ions;
@@ -76,11 +81,13 @@ static tg_status choose_ions(gallery *g, const tg_ranking *ranking, tg_error *er
     for (uint64_t i = 0; i < ranking->n_rows; i++) {
         const tg_annotation *a = &ranking->rows[i];
         tg_ion ion;
+        tg_ion_result r;
         if (!is_shown(g->j, a))
             continue;
+        TG_TRY(tg_results_get(g->results, a->found, &r, err));
         TG_TRY(tg_ion_make_at(g->j->space, a->formula, a->target, &ion, err));
-        g->ions[n++] =
-            (kept_ion){(double)ion.mass, a->formula, {ion.hash[0], ion.hash[1]}, a->target, 0};
+        g->ions[n++] = (kept_ion){
+            (double)ion.mass, a->formula, {ion.hash[0], ion.hash[1]}, a->target, r.max[0]};
     }
     tg_heap_sort(g->ions, n, sizeof *g->ions, by_hash);
     uint64_t unique = 0;
@@ -95,21 +102,48 @@ static tg_status choose_ions(gallery *g, const tg_ranking *ranking, tg_error *er
 /* --- The stack
  * ---------------------------------------------------------------------------------- */
 
-static tg_status stack_attributes(const gallery *g, tg_json **out, tg_error *err)
+static tg_status name_channels(const gallery *g, tg_ome_channel *channels, tg_ion *names,
+                               tg_error *err)
 {
+    for (uint64_t i = 0; i < g->n_ions; i++) {
+        TG_TRY(
+            tg_ion_make_at(g->j->space, g->ions[i].formula, g->ions[i].target, &names[i], err));
+        channels[i] = (tg_ome_channel){
+            .name = names[i].text, .color = "FFFFFF", .most = (double)g->ions[i].most};
+    }
+    return TG_OK;
+}
+
+/* What OME-NGFF says of the stack, with a channel an ion. */
+static tg_status image_attributes(const gallery *g, tg_json **out, tg_error *err)
+{
+    uint32_t n = g->n_ions <= MOST_CHANNELS ? (uint32_t)g->n_ions : 0;
+    TG_AUTO(tg_mem_ptr) names = tg_alloc_array((size_t)n + 1, sizeof(tg_ion));
+    TG_AUTO(tg_mem_ptr) channels = tg_alloc_array((size_t)n + 1, sizeof(tg_ome_channel));
     tg_ome_image image = {
         .version = TG_OME_0_5,
         .name = "ion images",
         .axes = {{"c", NULL, NULL, 1}, {"y", NULL, NULL, 1}, {"x", NULL, NULL, 1}},
         .n_axes = 3,
         .n_levels = 1,
-        .dtype = {TG_DT_FLOAT, 4}};
+        .dtype = {TG_DT_FLOAT, 4},
+        .channels = channels,
+        .n_channels = n};
+    if (names == NULL || channels == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "no memory for %u channels", n);
+    if (n > 0)
+        TG_TRY(name_channels(g, channels, names, err));
+    return tg_ome_image_attributes(&image, out, err);
+}
+
+static tg_status stack_attributes(const gallery *g, tg_json **out, tg_error *err)
+{
     TG_AUTO_PTR(tg_json) root = NULL;
     tg_json *names = tg_json_new_array();
 
     if (names == NULL)
         return tg_fail(err, TG_NO_MEMORY, "no memory for attributes");
-    tg_status st = tg_ome_image_attributes(&image, &root, err);
+    tg_status st = image_attributes(g, &root, err);
     for (uint64_t i = 0; i < g->n_ions && st == TG_OK; i++) {
         tg_ion ion;
         st = tg_ion_make_at(g->j->space, g->ions[i].formula, g->ions[i].target, &ion, err);
@@ -301,10 +335,11 @@ static tg_status plan_artists(tg_job *j, uint64_t own, uint32_t *n, uint32_t *sl
                    (unsigned long long)(own + each + slot), (unsigned long long)free);
 }
 
-tg_status tg_write_images(tg_job *j, const tg_ranking *ranking, tg_store *out,
-                          uint64_t *n_images, const tg_cancel *cancel, tg_error *err)
+tg_status tg_write_images(tg_job *j, const tg_results *results, const tg_ranking *ranking,
+                          tg_store *out, uint64_t *n_images, const tg_cancel *cancel,
+                          tg_error *err)
 {
-    gallery g = {.j = j, .out = out, .cancel = cancel};
+    gallery g = {.j = j, .results = results, .out = out, .cancel = cancel};
     uint64_t n = 0;
     uint32_t n_artists, slots;
 
@@ -312,7 +347,8 @@ tg_status tg_write_images(tg_job *j, const tg_ranking *ranking, tg_store *out,
     for (uint64_t i = 0; i < ranking->n_rows; i++)
         n += is_shown(j, &ranking->rows[i]);
     /* the list, and its names as attributes of the stack */
-    uint64_t own = (n + 1) * (sizeof *g.ions + 256) + MARGIN;
+    uint64_t own = (n + 1) * (sizeof *g.ions + 256) + MARGIN +
+                   (n < MOST_CHANNELS ? n : MOST_CHANNELS) * CHANNEL_BYTES;
     TG_TRY(plan_artists(j, own, &n_artists, &slots, err));
     uint64_t bytes = own + n_artists * artist_bytes(j);
     TG_TRY(tg_budget_reserve(j->budget, bytes, "ion images", err));

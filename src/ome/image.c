@@ -225,7 +225,8 @@ static void value_range(const tg_ome_image *image, tg_json **least, tg_json **mo
     }
 }
 
-static tg_status make_window(const tg_ome_image *image, tg_json **out, tg_error *err)
+static tg_status make_window(const tg_ome_image *image, uint32_t channel, tg_json **out,
+                             tg_error *err)
 {
     static const char *const names[] = {"min", "max", "start", "end"};
     TG_AUTO_PTR(tg_json) window = tg_json_new_object();
@@ -235,6 +236,10 @@ static tg_status make_window(const tg_ome_image *image, tg_json **out, tg_error 
         tg_json *range[2] = {NULL, NULL};
         value_range(image, &range[0], &range[1]);
         tg_json_free(range[1 - i % 2]);
+        if (i % 2 == 1 && image->channels[channel].most > 0) {
+            tg_json_free(range[1]);
+            range[1] = tg_json_new_double(image->channels[channel].most);
+        }
         TG_TRY(tg_json_set(window, names[i], range[i % 2], err));
     }
     *out = tg_steal(window);
@@ -249,7 +254,7 @@ static tg_status add_channel(const tg_ome_image *image, uint32_t i, tg_json *lis
     const char *name = image->channels[i].name == NULL ? "" : image->channels[i].name;
     if (channel == NULL)
         return no_memory(err);
-    TG_TRY(make_window(image, &window, err));
+    TG_TRY(make_window(image, i, &window, err));
     TG_TRY(tg_json_set(channel, "label", tg_json_new_string(name), err));
     TG_TRY(tg_json_set(channel, "color", tg_json_new_string(channel_color(image, i)), err));
     TG_TRY(tg_json_set(channel, "active", tg_json_new_bool(true), err));

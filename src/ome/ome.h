@@ -26,6 +26,7 @@ typedef struct tg_ome_axis {
 typedef struct tg_ome_channel {
     const char *name;
     const char *color; /* 6 hex digits; NULL: by its place (one channel: white) */
+    double most;       /* greatest value of its pixels; 0: that of the type, of floats 1 */
 } tg_ome_channel;
 
 typedef struct tg_ome_image {

@@ -177,6 +177,20 @@ def check_png():
     assert float(text["ims:max"]) > 0 and "ims:ion" not in text
 
 
+def check_channels():
+    """The stack's planes are named, in order, with the greatest intensity of each; OME-NGFF's rules hold."""
+    told = json.loads((whole() / "ion_images.zarr" / "zarr.json").read_text())["attributes"]
+    channels, most = told["ome"]["omero"]["channels"], {}
+    for row in csv.DictReader(open(whole() / "annotations.csv")):
+        most[row["ion"]] = float(row["max_intensity"])
+    assert [c["label"] for c in channels] == told["tidegate_ions"] and set(most) == set(told["tidegate_ions"])
+    for c in channels:
+        window, want = c["window"], most[c["label"]]
+        assert window["min"] == window["start"] == 0 and window["max"] == window["end"], window
+        assert abs(window["end"] - want) <= 1e-6 * want, (c, want)
+    assert call("validate", whole() / "ion_images.zarr")["valid"]
+
+
 def main():
     names = sys.argv[3:] or [n.removeprefix("check_") for n in globals() if n.startswith("check_")]
     with tempfile.TemporaryDirectory(prefix="tg-annotate-") as folder:

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-static const tg_ome_channel two[] = {{"DAPI", "0000FF"}, {"GFP", NULL}};
+static const tg_ome_channel two[] = {{"DAPI", "0000FF", 0}, {"GFP", NULL, 0}};
 
 static tg_ome_image cells(tg_ome_version version)
 {

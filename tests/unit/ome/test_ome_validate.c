@@ -186,7 +186,7 @@ static void what_we_write_is_valid(void)
         TG_AUTO_PTR(tg_store) s = mem_store();
         TG_AUTO_PTR(tg_json) attributes = NULL;
         TG_AUTO(tg_str) text = NULL;
-        const tg_ome_channel channel = {"GFP", NULL};
+        const tg_ome_channel channel = {"GFP", NULL, 0};
         tg_ome_image image = {.version = format == 3 ? TG_OME_0_5 : TG_OME_0_4,
                               .n_axes = 3,
                               .n_levels = 2,
