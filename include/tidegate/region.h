@@ -43,8 +43,10 @@ typedef struct tg_apply_options {
     const char *rois;
     const char *px_rule; /* NULL: "ngio" */
     const char *policy;  /* NULL: "error" */
-    const char *base;    /* "fill" (NULL), "input" */
-    const char *read;    /* "snapshot" (NULL), "sequential" */
+    /* "fill" (NULL): OUT's content; "input": IN's, for every pixel that no region writes, also
+     * of units that none touches (OUT of IN's shape). */
+    const char *base;
+    const char *read; /* "snapshot" (NULL), "sequential" */
     uint64_t halo[TG_MAX_NDIM];
     uint32_t n_halo; /* 1: of the last two axes; else one for each of the last n_halo axes */
     const tg_dtype *dtype; /* of a new OUT; NULL: what the function makes of IN's */
@@ -94,8 +96,8 @@ typedef struct tg_apply_report {
  * before any work, also where the folder beside OUT holds an unfinished run with other
  * parameters, which the message names. TG_OVER_BUDGET: a region does not fit, both numbers are
  * named. TG_BUSY: another process is at it. TG_UNSUPPORTED, before any work: what is not there
- * yet: policies "mask" and "labels", base "input", read "sequential" in place, a function that
- * makes rows of a table or no array. */
+ * yet: policies "mask" and "labels", read "sequential" in place, a function that makes rows of
+ * a table or no array. */
 TG_API TG_MUST_USE tg_status tg_apply(tg_runtime *rt, const tg_apply_options *options,
                                       tg_apply_report *report, const tg_cancel *cancel,
                                       tg_error *err);

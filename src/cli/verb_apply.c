@@ -28,7 +28,8 @@ static const cli_option options_table[] = {
      "what regions that share pixels become: error last first max min or and sum mean blend "
      "nonzero user (error); mask and labels are not there yet"},
     {"in-place", CLI_FLAG, AT(in_place), NULL, "OUT is IN"},
-    {"base", CLI_CHOICE, AT(base), "fill|input", "pixels that no region writes, in a new OUT"},
+    {"base", CLI_CHOICE, AT(base), "fill|input",
+     "pixels that no region writes: OUT's, or IN's (fill)"},
     {"keep-undo", CLI_FLAG, AT(keep_undo), NULL, "keep what is replaced, for `undo`"},
     {"read", CLI_CHOICE, AT(read), "snapshot|sequential",
      "a call sees the array as it was, or all effects of the regions before it (snapshot)"},

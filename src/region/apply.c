@@ -2,6 +2,7 @@
  * the tidying. */
 #include "base/clock.h"
 #include "ome/level.h"
+#include "region/base.h"
 #include "region/engine.h"
 #include "region/roi_read.h"
 #include "region/rois.h"
@@ -31,6 +32,7 @@ typedef struct job {
     bool made_now, begun; /* OUT is of this call; the run has begun */
     tg_roi_set set;
     uint64_t *bounds;
+    uint64_t n;          /* of bounds: the list, and what --base input adds */
     uint64_t list_bytes; /* reserved for the list */
     tg_plan_facts facts;
 } job;
@@ -238,6 +240,7 @@ static tg_status read_list(job *j, tg_error *err)
     if (j->set.list.n >= UINT32_MAX)
         return tg_fail(err, TG_UNSUPPORTED, "more than 2^32 - 2 regions");
     const uint64_t n = j->set.list.n * 2 * shape.ndim;
+    j->n = j->set.list.n;
     j->bounds = tg_alloc_array((size_t)n + 1, sizeof *j->bounds);
     if (j->bounds == NULL)
         return tg_fail(err, TG_NO_MEMORY, "boxes of regions");
@@ -321,14 +324,66 @@ static tg_status set_facts(job *j, tg_error *err)
     return TG_OK;
 }
 
+/* Units that --base input adds have no label, and names that are empty. */
+static tg_status extend_list(const job *j, tg_roi_list *l, tg_error *err)
+{
+    const size_t old = (size_t)l->n, n = (size_t)j->n;
+
+    if (l->label != NULL) {
+        uint64_t *label = tg_calloc(n + 1, sizeof *label);
+        if (label == NULL)
+            return tg_fail(err, TG_NO_MEMORY, "labels of regions");
+        memcpy(label, l->label, old * sizeof *label);
+        tg_free(l->label);
+        l->label = label;
+    }
+    if (l->name != NULL) {
+        uint64_t *name = tg_alloc_array(n + 1, sizeof *name);
+        if (name == NULL)
+            return tg_fail(err, TG_NO_MEMORY, "names of regions");
+        memcpy(name, l->name, (old + 1) * sizeof *name);
+        for (size_t k = old + 1; k <= n; k++)
+            name[k] = name[old];
+        tg_free(l->name);
+        l->name = name;
+    }
+    return TG_OK;
+}
+
+/* --base input: units that no region touches become IN's by regions of their own, behind the
+ * list. */
+static tg_status add_base(job *j, tg_error *err)
+{
+    tg_budget *budget = tg_runtime_budget(j->rt);
+    const tg_array_meta *in = j->in->meta;
+    tg_shape shape = {.ndim = in->info.ndim};
+
+    if (j->facts.base != TG_BASE_INPUT || j->in_place || j->out == NULL)
+        return TG_OK;
+    memcpy(shape.n, in->info.shape, shape.ndim * sizeof *shape.n);
+    bool same = j->out->meta->info.ndim == shape.ndim;
+    for (uint32_t d = 0; same && d < shape.ndim; d++)
+        same = j->out->meta->info.shape[d] == shape.n[d];
+    if (!same)
+        return tg_fail(err, TG_INVALID, "--base input: OUT's shape is not IN's");
+    const uint64_t limit = (tg_budget_total(budget) - tg_budget_used(budget)) / 4;
+    TG_TRY(tg_budget_reserve(budget, limit, "units that no region touches", err));
+    j->list_bytes += limit;
+    TG_TRY(tg_base_regions(&j->bounds, &j->n, &shape, &j->out->meta->shard, limit, err));
+    if (j->n >= UINT32_MAX)
+        return tg_fail(err, TG_UNSUPPORTED, "more than 2^32 - 2 regions and units");
+    return extend_list(j, &j->set.list, err);
+}
+
 static tg_status make_plan(job *j, tg_error *err)
 {
+    TG_TRY(add_base(j, err));
     tg_budget *budget = tg_runtime_budget(j->rt);
     const tg_roi_list *l = &j->set.list;
     const uint64_t fixed = tg_engine_fixed_bytes(j->in, j->out, j->facts.policy);
     const uint64_t total = tg_budget_total(budget);
     const tg_plan_spec spec = {.facts = j->facts,
-                               .n = l->n,
+                               .n = j->n,
                                .bounds = j->bounds,
                                .label = l->label,
                                .name = l->name,
@@ -343,7 +398,7 @@ static tg_status make_plan(job *j, tg_error *err)
                        "--memory is %llu",
                        (unsigned long long)fixed, (unsigned long long)total);
     TG_TRY(tg_plan_make(&j->plan, &spec, budget, j->cancel, err));
-    j->report->rois = tg_plan_n_regions(j->plan);
+    j->report->rois = j->set.list.n;
     j->report->empty = tg_plan_get_stats(j->plan)->empty;
     j->report->not_snapped = j->facts.rounding.not_snapped;
     j->report->clamped = j->facts.rounding.clamped;
@@ -398,6 +453,7 @@ static tg_status run_plan(job *j, tg_error *err)
                                   .jobs = j->o->jobs,
                                   .skip = j->o->skip_failed,
                                   .retries = j->o->retries,
+                                  .n_called = j->report->rois,
                                   .progress = j->o->progress,
                                   .progress_user = j->o->progress_user};
 

@@ -462,6 +462,22 @@ static void note_failed(void *user, uint32_t region)
         e->failed_bits[region / 8] |= (uint8_t)(1U << (region % 8));
 }
 
+/* What is below must have a place for each item of OUT. */
+static tg_status check_base(const engine *e, tg_error *err)
+{
+    const tg_array_info *in = &e->o.in->meta->info, *out = &e->o.out->meta->info;
+    bool same = in->ndim == out->ndim;
+
+    for (uint32_t d = 0; same && d < in->ndim; d++)
+        same = in->shape[d] == out->shape[d];
+    if (!same)
+        return tg_fail(err, TG_INVALID, "--base input: OUT's shape is not IN's");
+    tg_status st = tg_cast_check(in->dtype, out->dtype, err);
+    if (st != TG_OK)
+        tg_error_prefix(err, "--base input");
+    return st;
+}
+
 static tg_status check(engine *e, tg_error *err)
 {
     const tg_function *fn = e->o.fn;
@@ -475,8 +491,8 @@ static tg_status check(engine *e, tg_error *err)
                        tg_policy_name(e->facts->policy));
     if (e->facts->policy == TG_POLICY_USER && fn->ops->fold == NULL)
         return tg_fail(err, TG_INVALID, "policy user: the function brings no fold of its own");
-    if (e->facts->base == TG_BASE_INPUT)
-        return tg_fail(err, TG_UNSUPPORTED, "--base input is not there yet");
+    if (e->base_input)
+        TG_TRY(check_base(e, err));
     if (e->facts->read == TG_READ_SEQUENTIAL && e->facts->in_place)
         return tg_fail(err, TG_UNSUPPORTED, "sequential reads in place are not there yet");
     if (tg_chain_bound(e->o.out->meta->chain, 0) == SIZE_MAX)
@@ -774,10 +790,13 @@ static tg_status engine_new(engine **out, const tg_engine_options *o, const tg_c
     if (e == NULL)
         return tg_fail(err, TG_NO_MEMORY, "engine");
     e->o = *o;
+    if (e->o.n_called == 0)
+        e->o.n_called = tg_plan_n_regions(o->plan);
     e->cancel = cancel;
     e->facts = tg_plan_get_facts(o->plan);
     e->budget = tg_runtime_budget(o->rt);
     e->fresh = e->facts->out_new;
+    e->base_input = e->facts->base == TG_BASE_INPUT && !e->facts->in_place;
     e->n_slots = o->merge ? 1 : o->jobs > 0 ? o->jobs : tg_runtime_threads(o->rt);
     e->n_contexts = tg_runtime_threads(o->rt);
     if (e->n_contexts > e->n_slots)

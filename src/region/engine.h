@@ -67,6 +67,8 @@ typedef struct tg_engine_options {
     bool merge;   /* no part, but what all of them, done, have left to fold */
     bool skip;    /* a region that fails is left out */
     uint32_t retries; /* of a region that fails, before it counts */
+    uint64_t
+        n_called; /* regions beyond are of tg_base_regions(): never called; 0: all are called */
     tg_progress_fn progress;
     void *progress_user;
 } tg_engine_options;
@@ -170,6 +172,7 @@ typedef struct engine {
     tg_dtype given; /* the function's items */
     size_t in_bytes, acc_bytes, items_bytes;
     bool list_order, reverse, fresh;
+    bool base_input; /* what no region writes is IN's */
     uint64_t first_unit, end_unit, first, end;
     tg_store *undo_store; /* the folder, to read undo/ from */
     tg_commit *commit;
@@ -270,6 +273,9 @@ TG_MUST_USE tg_status tg_run_load_in(engine *e, context *c, uint32_t source, uin
                                      uint8_t *items, tg_error *err);
 TG_MUST_USE tg_status tg_run_load_out(engine *e, context *c, const uint64_t *unit_index,
                                       uint32_t inner, uint8_t *items, tg_error *err);
+/* What lies below what regions write: OUT as it was, or IN (--base input). */
+TG_MUST_USE tg_status tg_run_load_base(engine *e, context *c, const uint64_t *unit_index,
+                                       uint32_t inner, uint8_t *items, tg_error *err);
 /* Encoded bytes of an old inner chunk of a shard in c->scratch; data NULL: none. */
 TG_MUST_USE tg_status tg_run_load_encoded(engine *e, context *c, const tg_array *a,
                                           const uint64_t *unit_index, uint32_t inner,

@@ -18,8 +18,8 @@ static tg_status base_items(engine *e, context *c, const live_unit *u, uint32_t 
                          tg_plan_unit_coverage(e->o.plan, u->u, inner) == TG_COVER_FULL;
     int64_t strides[TG_MAX_NDIM];
 
-    if (!covered && !e->fresh)
-        return tg_run_load_out(e, c, u->index, inner, c->items, err);
+    if (!covered && (!e->fresh || e->base_input))
+        return tg_run_load_base(e, c, u->index, inner, c->items, err);
     tg_strides_c(&m->chunk, m->info.dtype.size, strides);
     tg_nd_fill(c->items, strides, &m->chunk, m->info.dtype.size, m->fill.data);
     return TG_OK;
@@ -87,12 +87,16 @@ static tg_status new_bytes(engine *e, context *c, live_unit *u, uint32_t inner, 
         forget(e, p);
         return TG_OK;
     }
-    if (e->fresh)
+    if (e->fresh && !e->base_input)
         return TG_OK;
     tg_unravel(&m->grid, inner, inside);
     for (uint32_t d = 0; d < m->info.ndim; d++)
         if ((u->index[d] * m->grid.n[d] + inside[d]) * m->chunk.n[d] >= m->info.shape[d])
             return TG_OK;
+    if (e->base_input) {
+        TG_TRY(tg_run_load_base(e, c, u->index, inner, c->items, err));
+        return encode(e, c, c->items, out, err);
+    }
     return tg_run_load_encoded(e, c, e->o.out, u->index, inner, out, err);
 }
 
@@ -156,7 +160,7 @@ static tg_status write_alone(engine *e, context *c, live_unit *u, tg_error *err)
     char name[48];
     tg_bytes made;
 
-    if (u->inner[0].state == PIECE_EMPTY) /* its regions have failed */
+    if (u->inner[0].state == PIECE_EMPTY && !e->base_input) /* its regions have failed */
         return e->commit == NULL ? TG_OK : tg_commit_add(e->commit, u->u, TG_COMMIT_KEEP, err);
     TG_TRY(new_bytes(e, c, u, 0, &made, err));
     count_written(e, made.len);
@@ -211,7 +215,7 @@ static tg_status write_shard(engine *e, context *c, live_unit *u, tg_error *err)
     TG_AUTO(tg_fd) fd = -1;
     uint64_t n_stored = 0, bytes = 0;
     char name[48];
-    bool touched = false;
+    bool touched = e->base_input;
 
     for (uint32_t i = 0; i < u->n_inner; i++)
         touched |= u->inner[i].state != PIECE_EMPTY;

@@ -1,6 +1,7 @@
 /* From stored units to decoded chunks: of IN, and of OUT as it was before the run. What the run
  * has replaced is read from undo/. */
 #include "region/engine.h"
+#include "region/items.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -212,6 +213,78 @@ tg_status tg_run_load_out(engine *e, context *c, const uint64_t *unit_index, uin
                           uint8_t *items, tg_error *err)
 {
     return load(e, c, e->o.out, c->decode_out, unit_index, inner, items, err);
+}
+
+/* The items that a chunk of IN, in c->chunk, shares with one of OUT. */
+static void lay_items(const engine *e, const context *c, const tg_box *from, const tg_box *to,
+                      uint8_t *items)
+{
+    const tg_dtype in = e->o.in->meta->info.dtype, out = e->o.out->meta->info.dtype;
+    const uint32_t last = to->shape.ndim == 0 ? 0 : to->shape.ndim - 1;
+    int64_t in_step[TG_MAX_NDIM], out_step[TG_MAX_NDIM];
+    uint64_t index[TG_MAX_NDIM], n = 1;
+    tg_box part, rows;
+
+    if (!tg_box_intersect(from, to, &part))
+        return;
+    tg_strides_c(&from->shape, in.size, in_step);
+    tg_strides_c(&to->shape, out.size, out_step);
+    rows = part;
+    if (to->shape.ndim > 0) {
+        n = part.shape.n[last];
+        rows.shape.n[last] = 1;
+    }
+    memcpy(index, part.start, sizeof index);
+    do {
+        const uint8_t *src = c->chunk;
+        uint8_t *dst = items;
+        for (uint32_t d = 0; d < to->shape.ndim; d++) {
+            src += (int64_t)(index[d] - from->start[d]) * in_step[d];
+            dst += (int64_t)(index[d] - to->start[d]) * out_step[d];
+        }
+        if (in.kind == out.kind && in.size == out.size)
+            memcpy(dst, src, (size_t)n * out.size);
+        else
+            tg_items_cast(out, dst, out.size, in, src, in.size, (size_t)n);
+    } while (tg_box_next(&rows, index));
+}
+
+static tg_status load_input(engine *e, context *c, const uint64_t *unit_index, uint32_t inner,
+                            uint8_t *items, tg_error *err)
+{
+    const tg_array_meta *m = e->o.out->meta, *in = e->o.in->meta;
+    tg_box array = {.shape = {.ndim = m->info.ndim}}, to = {.shape = m->chunk}, part, cover;
+    uint64_t at[TG_MAX_NDIM], unit[TG_MAX_NDIM], inside[TG_MAX_NDIM];
+    int64_t strides[TG_MAX_NDIM];
+
+    tg_strides_c(&m->chunk, m->info.dtype.size, strides);
+    tg_nd_fill(items, strides, &m->chunk, m->info.dtype.size, m->fill.data);
+    memcpy(array.shape.n, m->info.shape, m->info.ndim * sizeof *m->info.shape);
+    tg_unravel(&m->grid, inner, inside);
+    for (uint32_t d = 0; d < m->info.ndim; d++)
+        to.start[d] = (unit_index[d] * m->grid.n[d] + inside[d]) * m->chunk.n[d];
+    if (!tg_box_intersect(&to, &array, &part))
+        return TG_OK;
+    tg_grid_cover(&part, &in->chunk, &cover);
+    memcpy(at, cover.start, sizeof at);
+    do {
+        tg_box from = {.shape = in->chunk};
+        for (uint32_t d = 0; d < in->info.ndim; d++) {
+            unit[d] = at[d] / in->grid.n[d];
+            inside[d] = at[d] % in->grid.n[d];
+            from.start[d] = at[d] * in->chunk.n[d];
+        }
+        TG_TRY(load(e, c, e->o.in, c->decode_in, unit, (uint32_t)tg_ravel(&in->grid, inside),
+                    c->chunk, err));
+        lay_items(e, c, &from, &to, items);
+    } while (tg_box_next(&cover, at));
+    return TG_OK;
+}
+
+tg_status tg_run_load_base(engine *e, context *c, const uint64_t *unit_index, uint32_t inner,
+                           uint8_t *items, tg_error *err)
+{
+    return (e->base_input ? load_input : tg_run_load_out)(e, c, unit_index, inner, items, err);
 }
 
 /* --- Of one region -------------------------------------------------------------------------

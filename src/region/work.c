@@ -89,7 +89,7 @@ static void make_call(const engine *e, slot *s, tg_region_call *c)
 
     *c = (tg_region_call){.size = sizeof *c,
                           .roi = s->k,
-                          .n_rois = tg_plan_n_regions(e->o.plan),
+                          .n_rois = e->o.n_called,
                           .name = r->name == NULL ? "" : r->name,
                           .label = r->label,
                           .row = no_rows,
@@ -190,11 +190,11 @@ static tg_status fill_acc(engine *e, const live_unit *u, uint32_t inner, uint8_t
     tg_accum_clear(&e->acc, acc);
     if (e->acc.wide)
         return TG_OK;
-    if (!covered && !e->fresh) {
+    if (!covered && (!e->fresh || e->base_input)) {
         context *c = tg_run_context_get(e);
         if (c == NULL)
             return tg_fail(err, TG_CANCELLED, "stopped");
-        tg_status st = tg_run_load_out(e, c, u->index, inner, acc, err);
+        tg_status st = tg_run_load_base(e, c, u->index, inner, acc, err);
         tg_run_context_put(e, c);
         return st;
     }
@@ -558,6 +558,10 @@ tg_status tg_run_run_region(engine *e, slot *s, tg_error *err)
 {
     bool failed = false;
 
+    if (s->k >= e->o.n_called) { /* its unit is the base and nothing else */
+        tg_run_release_pieces(e, s);
+        return fold_all(e, s, true, err);
+    }
     tg_status st = gather(e, s, err);
     tg_run_release_pieces(e, s);
     TG_TRY(st);

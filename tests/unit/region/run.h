@@ -3,6 +3,7 @@
 #define TG_TESTS_REGION_RUN_H
 
 #include "check.h"
+#include "region/base.h"
 #include "region/engine.h"
 
 #include <dirent.h>
@@ -30,7 +31,7 @@ static inline uint64_t rng(uint64_t below)
 typedef struct scenario {
     uint32_t ndim;
     uint64_t shape[4], chunk[4], shard[4], in_chunk[4], halo[4];
-    bool sharded, in_sharded, in_place, out_there, zstd, compressed;
+    bool sharded, in_sharded, in_place, out_there, zstd, compressed, base_input;
     tg_policy policy;
     uint32_t n, parts, jobs;
     uint64_t bounds[MAX_REGIONS * 8];
@@ -191,14 +192,15 @@ static inline void s_expect_pixel(scenario *s, const uint64_t *index, int64_t sk
     const uint64_t at = s_at(s, index);
     uint64_t sum = 0, n = 0;
     double v = 0, w = 0;
-    uint16_t now = s->out[at];
+    const uint16_t base = s->base_input ? s->in[at] : s->out[at];
+    uint16_t now = base;
 
     /* Who wins a pixel is planned: one that fails leaves its own as they were. */
     const bool won = s->policy == TG_POLICY_LAST || s->policy == TG_POLICY_FIRST;
     for (uint64_t k = 0; k < s->n; k++) {
         if (!s_inside(s, k, index) || ((int64_t)k == skip && !won))
             continue;
-        const uint16_t x = (int64_t)k == skip ? s->out[at] : s_patch(s, k, index);
+        const uint16_t x = (int64_t)k == skip ? base : s_patch(s, k, index);
         const double weight = s_weight(s, k, index);
         switch (s->policy) {
         case TG_POLICY_FIRST:
@@ -328,8 +330,14 @@ static inline void describe_array(tg_plan_array *p, const tg_array *a, const cha
 static inline tg_status make_plan(const scenario *s, const opened *o, tg_plan **plan,
                                   tg_error *err)
 {
-    tg_plan_spec spec = {.n = s->n, .bounds = s->bounds};
+    tg_plan_spec spec = {.n = s->n};
     tg_plan_facts *f = &spec.facts;
+    const size_t width = (size_t)2 * s->ndim;
+    uint64_t *bounds = tg_alloc_array((size_t)s->n * width + 1, sizeof *bounds);
+
+    if (bounds == NULL)
+        return TG_NO_MEMORY;
+    memcpy(bounds, s->bounds, (size_t)s->n * width * sizeof *bounds);
 
     describe_array(&f->in, o->in, "in");
     describe_array(&f->out, o->out, "out");
@@ -339,6 +347,7 @@ static inline tg_status make_plan(const scenario *s, const opened *o, tg_plan **
     f->rois = "random";
     f->options = "";
     f->policy = s->policy;
+    f->base = s->base_input ? TG_BASE_INPUT : TG_BASE_OUT;
     f->parts = s->parts == 0 ? 1 : s->parts;
     f->commit_ms = 1 + rng(20);
     for (uint32_t d = 0; d < s->ndim; d++) {
@@ -346,7 +355,14 @@ static inline tg_status make_plan(const scenario *s, const opened *o, tg_plan **
         f->out_step[d] = 1;
         f->scale[d] = 1;
     }
-    return tg_plan_make(plan, &spec, NULL, NULL, err);
+    tg_status st = !s->base_input ? TG_OK
+                                  : tg_base_regions(&bounds, &spec.n, &f->in.shape,
+                                                    &f->out.shard, 1 << 20, err);
+    spec.bounds = bounds;
+    if (st == TG_OK)
+        st = tg_plan_make(plan, &spec, NULL, NULL, err);
+    tg_free(bounds);
+    return st;
 }
 
 static inline tg_status read_result(const scenario *s, uint16_t *items, tg_error *err)
@@ -424,6 +440,7 @@ static inline void random_scenario(scenario *s, const char *dir)
     if (s->in_place)
         memcpy(s->out, s->in, sizeof s->out);
     random_regions(s);
+    s->base_input = !s->in_place && rng(3) == 0;
 }
 
 static inline tg_status make_arrays(const scenario *s, tg_error *err)

@@ -34,6 +34,7 @@ static tg_status run_part(const scenario *s, tg_plan *plan, opened *o, probe *p,
                             .out = o->out,
                             .fn = &p->base,
                             .folder = &folder,
+                            .n_called = s->n,
                             .part = part == MERGE ? 0 : part,
                             .in_parts = s->parts > 1 && part != MERGE,
                             .merge = part == MERGE,
@@ -66,7 +67,7 @@ static void check_result(const scenario *s, const char *what)
 
 static struct {
     unsigned parts[8], border;
-    unsigned rank[5], policy[16], halo, shard, in_place, there, skipped, swapped, parked;
+    unsigned rank[5], policy[16], halo, shard, in_place, there, skipped, swapped, parked, base;
 } seen;
 
 /* All parts, the first any of them, and the merge. */
@@ -143,6 +144,7 @@ static void one_scenario(uint64_t seed)
     seen.in_place += s.in_place;
     seen.there += s.out_there && !s.in_place;
     seen.skipped += skip;
+    seen.base += s.base_input;
     seen.swapped += r.spilled_bytes > 0;
     seen.parked += r.parked_peak_bytes > 0;
     test_row = "";
@@ -159,9 +161,9 @@ static void random_plans(void)
     for (uint64_t i = 0; i < n && test_failures < 5; i++)
         one_scenario(seed + i);
     (void)printf("ranks %u %u %u %u, halo %u, shards %u, in place %u, there %u, failed %u, "
-                 "swap %u, parked %u\n",
+                 "swap %u, parked %u, base %u\n",
                  seen.rank[1], seen.rank[2], seen.rank[3], seen.rank[4], seen.halo, seen.shard,
-                 seen.in_place, seen.there, seen.skipped, seen.swapped, seen.parked);
+                 seen.in_place, seen.there, seen.skipped, seen.swapped, seen.parked, seen.base);
     for (int i = 0; i < 16; i++)
         if (i < TG_POLICY_MASK || i == TG_POLICY_USER)
             if (i <= TG_POLICY_USER && n >= 300)
@@ -175,7 +177,8 @@ static void random_plans(void)
         CHECK(seen.border > 0);
     if (n >= 300)
         CHECK(seen.rank[1] && seen.rank[2] && seen.rank[3] && seen.rank[4] && seen.halo &&
-              seen.shard && seen.in_place && seen.there && seen.skipped && seen.swapped);
+              seen.shard && seen.in_place && seen.there && seen.skipped && seen.swapped &&
+              seen.base);
 }
 
 /* The seed's experiment: 4 zeros; regions of one and of two overlapping pixels; all calls are

@@ -40,6 +40,7 @@ static tg_status run_once(const scenario *s, bool keep_undo, tg_engine_result *r
                                   .out = o.out,
                                   .fn = &p.base,
                                   .folder = &folder,
+                                  .n_called = s->n,
                                   .jobs = s->jobs};
     if (st == TG_OK)
         st = tg_engine_run(&eo, r, NULL, err);
@@ -114,7 +115,7 @@ static void check_whole(const scenario *s)
 
 static unsigned killed, points;
 
-static void sweep(uint64_t seed, bool in_place)
+static void sweep(uint64_t seed, bool in_place, bool base_input)
 {
     static scenario s;
     tg_error err = {0};
@@ -129,6 +130,7 @@ static void sweep(uint64_t seed, bool in_place)
             memcpy(s.in_chunk, s.chunk, sizeof s.chunk);
             s.in_sharded = s.sharded;
         }
+        s.base_input = base_input;
         s_expect(&s, -1);
         REQUIRE_OK(make_arrays(&s, &err));
         (void)snprintf(row, sizeof row, "seed %" PRIu64 ", crash point %u", seed, n);
@@ -159,8 +161,9 @@ static void every_crash_point(void)
     const uint64_t n = text == NULL ? 1 : strtoull(text, NULL, 10);
 
     for (uint64_t seed = 1; seed <= n && test_failures == 0; seed++) {
-        sweep(seed, false);
-        sweep(seed, true);
+        sweep(seed, false, false);
+        sweep(seed, true, false);
+        sweep(seed, false, true);
     }
     (void)printf("%u kills, up to %u points\n", killed, points);
     CHECK(killed > 20);
