@@ -119,7 +119,7 @@ uint64_t tg_join_bytes(uint64_t n, uint32_t ndim, uint64_t extent)
     for (uint64_t m = packs_of(n); m > 0; m = m == 1 ? 0 : packs_of(m))
         lanes += m * LANES;
     /* While keys are sorted there are two lists of them; while the tree is made, one. */
-    const uint64_t tree = lanes * (2 * ndim * item + 2 * sizeof(uint32_t));
+    const uint64_t tree = lanes * (2 * (uint64_t)ndim * item + 2 * sizeof(uint32_t));
     const uint64_t keys = (n + 1) * sizeof(tg_plan_key);
     return keys + (tree > keys ? tree : keys) + 4096;
 }
