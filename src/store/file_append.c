@@ -15,6 +15,7 @@ static tg_status write_block(tg_appender *a, size_t n, size_t padded, const tg_c
     memmove(a->block.data, a->block.data + n, a->fill - n);
     a->end += n;
     a->fill -= n;
+    a->there = 0;
     return TG_OK;
 }
 
@@ -22,7 +23,7 @@ tg_status tg_appender_flush(tg_appender *a, const tg_cancel *cancel, tg_error *e
 {
     size_t padded = (a->fill + a->align - 1) / a->align * a->align;
 
-    if (a->fill == 0)
+    if (a->fill == 0 || a->fill == a->there)
         return TG_OK;
     memset(a->block.data + a->fill, 0, padded - a->fill);
     return write_block(a, a->fill / a->align * a->align, padded, cancel, err);
@@ -84,7 +85,7 @@ tg_status tg_appender_seek(tg_appender *a, uint64_t end, tg_error *err)
             return tg_fail(err, TG_CORRUPT, "'%s' has fewer bytes than %llu", a->name,
                            (unsigned long long)end);
     }
-    a->fill = part;
+    a->fill = a->there = part;
     a->end = end - part;
     return TG_OK;
 }

@@ -58,6 +58,8 @@ typedef struct tg_appender {
     size_t gather;  /* pieces below this many bytes go out together; 1: none waits */
     tg_arena block; /* TG_FILE_BLOCK bytes, the caller's to give and take; mapped if needed */
     size_t fill;    /* bytes in it that belong after `end` */
+    size_t there;   /* of these the first that a seek read back and nothing was added behind: a
+                       flush leaves the file as it is, for others may have written there */
     uint64_t end;
 } tg_appender;
 /* Where the next byte goes. */
