@@ -52,6 +52,49 @@ typedef struct tg_region_call {
  * in time, in any order; each takes effect once. */
 typedef int (*tg_region_fn)(const tg_region_call *call, void *user);
 
+/* --- A plug-in: a shared object with one of these in it
+ * ---------------------------------------
+ *
+ *     const tg_plugin tg_plugin_main = {TG_PLUGIN_MAGIC, TG_PLUGIN_VERSION, NULL, call, NULL,
+ * NULL};
+ *
+ * `--plugin FILE.so` takes the object named tg_plugin_main, `--plugin FILE.so:SYM` the one
+ * named SYM: a file may hold several. It needs this header and links nothing of ours
+ * (examples/plugin_unsharp.c). */
+#define TG_PLUGIN_MAGIC UINT64_C(0x6e69676c70646774) /* "tgdplgin" */
+
+/* What IN is, and what the plug-in makes of it. Borrowed for the length of open. */
+typedef struct tg_plugin_setup {
+    size_t size; /* sizeof(tg_plugin_setup) of the caller */
+    tg_dtype in_dtype;
+    uint32_t ndim;
+    uint64_t in_shape[TG_MAX_NDIM];
+    const char *axes[TG_MAX_NDIM]; /* "" where IN has no name for it */
+    double scale[TG_MAX_NDIM];     /* of one item, in the axis' unit; 1 where IN says none */
+    uint32_t jobs;                 /* most calls at once */
+    /* To be set; what is there is the default. */
+    tg_dtype out_dtype;         /* IN's, or what --dtype says: of tg_region_call.out */
+    uint64_t halo[TG_MAX_NDIM]; /* 0: the least that a call must see around its region */
+    uint64_t scratch_bytes;     /* 0: the most that one call takes beyond in and out */
+    char *message;              /* room of 256 bytes for why it failed */
+} tg_plugin_setup;
+
+typedef struct tg_plugin {
+    uint64_t magic;   /* TG_PLUGIN_MAGIC */
+    uint32_t version; /* TG_PLUGIN_VERSION that it was built with; a newer one is refused */
+    /* Once, before the first call. NULL: nothing to set. *state is what the others are given as
+     * `user`. 0, or not 0: the run is refused, `message` says why. */
+    int (*open)(tg_plugin_setup *setup, void **state);
+    tg_region_fn call;
+    /* Policy `user`: fold `patch`, what region `roi` made, into `base`, what is there so far
+     * (at first OUT's old content, or fill value). Both have OUT's type and one shape. In the
+     * order of the list for each pixel; calls for different chunks overlap. 0, or not 0: the
+     * run ends. NULL: there is none. */
+    int (*fold)(const tg_region_view *base, const tg_region_view *patch, uint64_t roi,
+                void *user);
+    void (*close)(void *state); /* once, after the last call, if open has succeeded; or NULL */
+} tg_plugin;
+
 #ifdef __cplusplus
 }
 #endif

@@ -15,7 +15,7 @@ static const cli_option options_table[] = {
     {"exec", CLI_TEXT, AT(exec), "'CMD {in} {out}'",
      "a command for each region, over .npy (not there yet)"},
     {"plugin", CLI_TEXT, AT(plugin), "FILE.so[:SYM]",
-     "a function of a shared object (not there yet)"},
+     "a function of a shared object (tidegate/plugin.h)"},
     {"worker", CLI_TEXT, AT(worker), "CMD",
      "processes that stay, over shared memory (not there yet)"},
     {"rois", CLI_TEXT, AT(rois), "FILE|table:NAME|grid:SIZE[/STEP]",

@@ -81,7 +81,8 @@ static tg_status open_function(job *j, tg_error *err)
                                  .scale = j->level.scale,
                                  .jobs =
                                      j->o->jobs > 0 ? j->o->jobs : tg_runtime_threads(j->rt),
-                                 .timeout_ms = j->o->call_timeout_ms};
+                                 .timeout_ms = j->o->call_timeout_ms,
+                                 .wanted = j->o->dtype};
     if (j->o->fn != NULL)
         return tg_function_of(&j->fn, j->o->fn, j->o->fn_user, &env, err);
     if (j->o->kind == 0 || j->o->function == NULL)

@@ -2,6 +2,7 @@
 #include "region/function.h"
 
 #include "base/text.h"
+#include "region/function_kinds.h"
 #include "region/op.h"
 #include "tidegate/array.h"
 
@@ -66,7 +67,7 @@ static tg_status check_all_used(const tg_op_text *t, const tg_op_kind *k, tg_err
     return TG_OK;
 }
 
-static void set_plain_facts(tg_function_facts *facts, const tg_function_env *env)
+void tg_function_plain_facts(tg_function_facts *facts, const tg_function_env *env)
 {
     facts->has_out = true;
     facts->out_shape = *env->in_shape;
@@ -91,7 +92,7 @@ static tg_status open_op(tg_function **out, const char *text, const tg_function_
     op->kind = kind;
     op->in_shape = *env->in_shape;
     op->in_dtype = env->in_dtype;
-    set_plain_facts(&op->f.facts, env);
+    tg_function_plain_facts(&op->f.facts, env);
     tg_status st = kind->setup(op, &t, env, err);
     if (st == TG_OK)
         st = check_all_used(&t, kind, err);
@@ -111,21 +112,28 @@ typedef struct own_function {
     void *user;
 } own_function;
 
-static tg_status call_own(tg_function *f, const tg_region_call *call, uint32_t slot,
-                          const tg_cancel *cancel, tg_error *err)
+tg_status tg_function_call_fn(tg_region_fn fn, void *user, const tg_region_call *call,
+                              tg_error *err)
 {
-    const own_function *own = (const own_function *)f;
     char message[256] = "";
     tg_region_call mine = *call;
-    (void)slot;
-    (void)cancel;
+
     mine.message = message;
-    int rc = own->fn(&mine, own->user);
+    const int rc = fn(&mine, user);
     message[sizeof message - 1] = '\0';
     if (rc != 0)
         return tg_fail(err, TG_IO, "the function says %d%s%s", rc, message[0] ? ": " : "",
                        message);
     return TG_OK;
+}
+
+static tg_status call_own(tg_function *f, const tg_region_call *call, uint32_t slot,
+                          const tg_cancel *cancel, tg_error *err)
+{
+    const own_function *own = (const own_function *)f;
+    (void)slot;
+    (void)cancel;
+    return tg_function_call_fn(own->fn, own->user, call, err);
 }
 
 static void free_own(tg_function *f)
@@ -144,7 +152,7 @@ tg_status tg_function_of(tg_function **out, tg_region_fn fn, void *user,
     own->f.ops = &own_ops;
     own->fn = fn;
     own->user = user;
-    set_plain_facts(&own->f.facts, env);
+    tg_function_plain_facts(&own->f.facts, env);
     *out = &own->f;
     return TG_OK;
 }
@@ -155,6 +163,8 @@ tg_status tg_function_open(tg_function **out, char kind, const char *text,
     switch (kind) {
     case 'o':
         return open_op(out, text, env, err);
+    case 'p':
+        return tg_function_open_plugin(out, text, env, err);
     default:
         return tg_fail(err, TG_UNSUPPORTED, "functions of kind '%c' are not built in", kind);
     }

@@ -35,6 +35,7 @@ typedef struct tg_function_env {
     const double *scale;     /* NULL: all 1 */
     uint32_t jobs;           /* calls that may overlap: slot is in [0, jobs) */
     uint64_t timeout_ms;     /* of one call; 0: none */
+    const tg_dtype *wanted;  /* --dtype, where what is made is the user's to say; NULL: IN's */
 } tg_function_env;
 
 typedef struct tg_function_ops {
