@@ -64,6 +64,7 @@ typedef struct tg_apply_options {
 
 #define TG_APPLY_SAMPLES 512
 #define TG_APPLY_SLOWEST 16
+#define TG_APPLY_MISSING 1024
 
 typedef struct tg_apply_sample {
     double seconds; /* since the run began */
@@ -78,11 +79,15 @@ typedef struct tg_apply_report {
     uint64_t bytes_read, bytes_written; /* encoded */
     uint64_t spilled_bytes, parked_peak_bytes, saturated, memory_peak_bytes, commits;
     uint32_t in_flight_peak;
-    uint64_t first_failed;         /* position of a region that failed, if `failed` */
-    char why[512];                 /* it did */
-    bool resumed;                  /* an earlier run was taken up */
-    bool was_done;                 /* ... which had ended but for the tidying */
-    uint64_t not_snapped, clamped; /* regions: docs/formats/regions.md */
+    uint64_t first_failed;              /* position of a region that failed, if `failed` */
+    char why[512];                      /* it did */
+    bool resumed;                       /* an earlier run was taken up */
+    bool was_done;                      /* ... which had ended but for the tidying */
+    uint64_t not_snapped, clamped;      /* regions: docs/formats/regions.md */
+    uint32_t parts;                     /* of the plan; 0: it is a run of one process */
+    uint64_t n_missing;                 /* parts that are not done */
+    uint32_t missing[TG_APPLY_MISSING]; /* the first of them */
+    bool merged;                        /* by this call: it was the last */
     double plan_seconds, seconds;
     tg_apply_sample samples[TG_APPLY_SAMPLES];
     uint32_t n_samples;
@@ -101,6 +106,28 @@ typedef struct tg_apply_report {
 TG_API TG_MUST_USE tg_status tg_apply(tg_runtime *rt, const tg_apply_options *options,
                                       tg_apply_report *report, const tg_cancel *cancel,
                                       tg_error *err);
+
+/* The same by several processes. tg_apply_plan() makes OUT, which must be a new directory, and
+ * the plan's file at `path`; tg_apply_run() runs one of its parts, from any machine that sees
+ * IN, OUT and the plan under the same paths, and the last to end merges. part: "i/n" with i
+ * from 0; "auto": the index of a job array or rank in the environment; NULL: only merge. Of the
+ * options only jobs and progress count for a run, the rest is in the plan. A part that is done,
+ * or a plan that is finished, says so at once (report->was_done).
+ *
+ * TG_INVALID: another number of parts, or OUT holds nothing of this plan. TG_BUSY: a live
+ * process has the part, or the merge. TG_INCOMPLETE, of the merge: parts are missing (report).
+ */
+TG_API TG_MUST_USE tg_status tg_apply_plan(tg_runtime *rt, const tg_apply_options *options,
+                                           const char *path, uint32_t parts,
+                                           tg_apply_report *report, const tg_cancel *cancel,
+                                           tg_error *err);
+TG_API TG_MUST_USE tg_status tg_apply_run(tg_runtime *rt, const char *path, const char *part,
+                                          const tg_apply_options *options,
+                                          tg_apply_report *report, const tg_cancel *cancel,
+                                          tg_error *err);
+/* report->parts, n_missing, missing; was_done: it is finished. */
+TG_API TG_MUST_USE tg_status tg_apply_status(tg_runtime *rt, const char *path,
+                                             tg_apply_report *report, tg_error *err);
 
 /* Put back what the last run with keep_undo has replaced, finished or not. *n: units.
  * TG_NOT_FOUND: there is nothing to put back. TG_BUSY: a run is at it. */

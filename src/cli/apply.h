@@ -11,6 +11,8 @@ typedef struct apply_options {
     const char *rois, *px_rule, *policy, *halo, *on_error, *codec, *report;
     int base, read;
     bool in_place, keep_undo;
+    const char *out; /* plan only */
+    uint64_t parts;
     uint64_t jobs;
     double call_timeout, commit_interval;
     tg_dtype dtype;
@@ -18,6 +20,7 @@ typedef struct apply_options {
 
 /* From options to what the library wants, but for the stores. */
 TG_MUST_USE tg_status apply_request(cli *c, const apply_options *o, tg_apply_options *request);
+int apply_exit(cli *c, tg_status st, const tg_apply_report *r);
 void apply_json(json_out *j, const tg_apply_report *r);
 /* The page of --report. Call it where c->err says how the run ended. */
 TG_MUST_USE tg_status apply_write_report(cli *c, const apply_options *o,

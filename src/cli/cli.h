@@ -55,7 +55,7 @@ typedef struct cli_verb {
 
 extern const cli_verb cli_record, cli_recover, cli_verify, cli_info, cli_ls, cli_cat, cli_bench,
     cli_clean, cli_annotate, cli_apply, cli_undo, cli_create, cli_attrs, cli_validate, cli_rois,
-    cli_copy;
+    cli_copy, cli_plan, cli_run, cli_finish, cli_status;
 
 /* The verb of this name, or NULL. */
 const cli_verb *cli_find_verb(const char *name);

@@ -8,9 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#define ONLY_PLAN  2 /* options at the head of the table */
 #define AT(member) offsetof(apply_options, member)
 
 static const cli_option options_table[] = {
+    {"out", CLI_TEXT, AT(out), "PLAN", "the plan's file, which every process must see"},
+    {"parts", CLI_COUNT, AT(parts), "N", "how many parts (1)"},
     {"op", CLI_TEXT, AT(op), "NAME[:k=v,...]", "a built-in operation: gaussian:sigma=2"},
     {"exec", CLI_TEXT, AT(exec), "'CMD {in} {out}'",
      "a command for each region, over .npy (not there yet)"},
@@ -123,6 +126,8 @@ tg_status apply_request(cli *c, const apply_options *o, tg_apply_options *r)
     tg_status st = choose_function(o, r, err);
     if (st == TG_OK && o->rois == NULL)
         st = cli_fail(err, TG_INVALID, "--rois is missing: which regions?");
+    if (st == TG_OK && o->parts > 65536)
+        st = cli_fail(err, TG_INVALID, "--parts: at most 65536");
     if (st == TG_OK && o->jobs > 4096)
         st = cli_fail(err, TG_INVALID, "--jobs: at most 4096");
     r->jobs = (uint32_t)o->jobs;
@@ -179,9 +184,9 @@ static void apply_text(const cli *c, const tg_apply_report *r)
                       r->saturated);
 }
 
-static int exit_of(cli *c, tg_status st, const tg_apply_report *r)
+int apply_exit(cli *c, tg_status st, const tg_apply_report *r)
 {
-    if (st == TG_CANCELLED || st == TG_BUSY)
+    if (st == TG_CANCELLED || st == TG_BUSY || st == TG_INCOMPLETE)
         return CLI_TRY_AGAIN;
     if (st != TG_OK)
         return r->calls == 0 ? cli_refused(c) : CLI_FAILED;
@@ -228,14 +233,17 @@ static int run(cli *c, void *options)
     request.in_path = in.prefix;
     request.out_store = out.store;
     request.out_path = out.prefix;
-    tg_status st = tg_apply(rt, &request, r, c->cancel, &c->err);
+    tg_status st = o->out == NULL ? tg_apply(rt, &request, r, c->cancel, &c->err)
+                                  : tg_apply_plan(rt, &request, o->out,
+                                                  (uint32_t)(o->parts == 0 ? 1 : o->parts), r,
+                                                  c->cancel, &c->err);
     cli_progress_end(&c->progress);
     if (st == TG_OK && out.store != NULL)
         st = place_finish(c, &out);
     else if (st != TG_OK && out.store != NULL && r->calls == 0)
         place_undo(c, c->operands.item[1], &out);
     apply_json(&c->json, r);
-    if (st == TG_OK)
+    if (st == TG_OK && o->out == NULL)
         apply_text(c, r);
     if (o->report != NULL && (st == TG_OK || r->calls > 0)) {
         tg_error failed = {.offset = TG_NO_OFFSET};
@@ -246,7 +254,7 @@ static int run(cli *c, void *options)
             return CLI_FAILED;
         }
     }
-    return exit_of(c, st, r);
+    return apply_exit(c, st, r);
 }
 
 const cli_verb cli_apply = {
@@ -259,9 +267,34 @@ const cli_verb cli_apply = {
                "    --policy blend --op gaussian:sigma=2\n"
                "  tidegate apply x.zarr --in-place --rois table:FOV_ROI_table --op "
                "illumination:flat=flat.zarr\n",
+    .options = options_table + ONLY_PLAN,
+    .n_options = sizeof options_table / sizeof options_table[0] - ONLY_PLAN,
+    .run = run,
+};
+
+static int run_plan(cli *c, void *options)
+{
+    const apply_options *o = options;
+
+    if (o->out == NULL) {
+        (void)cli_fail(&c->err, TG_INVALID, "--out is missing: where is the plan to go?");
+        return CLI_USAGE;
+    }
+    return run(c, options);
+}
+
+const cli_verb cli_plan = {
+    .name = "plan",
+    .operands = "IN OUT",
+    .least = 2,
+    .most = 2,
+    .summary = "plan an apply for several processes: run, finish and status take the plan",
+    .example = "  tidegate plan raw.zarr/0 smooth.zarr --out smooth.plan --parts 8 \\\n"
+               "    --rois grid:256/192 --policy max --op gaussian:sigma=2\n"
+               "  tidegate run smooth.plan --part 0/8\n",
     .options = options_table,
     .n_options = sizeof options_table / sizeof options_table[0],
-    .run = run,
+    .run = run_plan,
 };
 
 static int run_undo(cli *c, void *options)

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static const cli_verb *const verbs[] = {&cli_record,   &cli_recover, &cli_verify, &cli_info,
-                                        &cli_ls,       &cli_cat,     &cli_create, &cli_attrs,
-                                        &cli_validate, &cli_rois,    &cli_clean,  &cli_annotate,
-                                        &cli_apply,    &cli_undo,    &cli_bench,  &cli_copy};
+static const cli_verb *const verbs[] = {
+    &cli_record, &cli_recover,  &cli_verify, &cli_info,  &cli_ls,       &cli_cat,   &cli_create,
+    &cli_attrs,  &cli_validate, &cli_rois,   &cli_clean, &cli_annotate, &cli_apply, &cli_undo,
+    &cli_bench,  &cli_copy,     &cli_plan,   &cli_run,   &cli_finish,   &cli_status};
 enum { N_VERBS = sizeof verbs / sizeof verbs[0] };
 
 static const cli_option common_options[] = {
