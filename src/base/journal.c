@@ -374,6 +374,28 @@ static tg_status next_record(reader *r, uint64_t offset, uint16_t *type,
     return TG_OK;
 }
 
+tg_status tg_journal_longest(int dir, const char *path, uint64_t *bytes, tg_error *err)
+{
+    TG_AUTO(tg_fd) fd = tg_sys_open(dir, path, O_RDONLY, 0);
+    struct stat st;
+    const uint8_t *frame = NULL;
+    tg_status result;
+
+    *bytes = 0;
+    if (fd < 0 || tg_sys_stat_fd(fd, &st) != 0)
+        return fail_at("open", path, err);
+    reader r = {.fd = fd, .path = path, .size = (uint64_t)st.st_size};
+    for (uint64_t at = HEADER_BYTES;; at += FRAME_BYTES + (uint64_t)get32(frame)) {
+        result = peek(&r, at, FRAME_BYTES, &frame, err);
+        if (result != TG_OK || frame == NULL || get32(frame) > TG_JOURNAL_MAX_RECORD ||
+            get32(frame) > r.size - at - FRAME_BYTES)
+            break;
+        *bytes = get32(frame) > *bytes ? get32(frame) : *bytes;
+    }
+    tg_buf_free(&r.window);
+    return result;
+}
+
 tg_status tg_journal_replay(int dir, const char *path, uint32_t kind, uint32_t major,
                             tg_journal_header *header, tg_journal_fn fn, void *user,
                             uint64_t *end, tg_error *err)

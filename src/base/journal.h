@@ -65,5 +65,9 @@ TG_MUST_USE tg_status tg_journal_replay(int dir, const char *path, uint32_t kind
                                         uint32_t major, tg_journal_header *header,
                                         tg_journal_fn fn, void *user, uint64_t *end,
                                         tg_error *err);
+/* The longest payload that a replay of the file would read, found without reading any: what its
+ * caller reserves. A file that is no journal has none or some; the replay refuses it. */
+TG_MUST_USE tg_status tg_journal_longest(int dir, const char *path, uint64_t *bytes,
+                                         tg_error *err);
 
 #endif

@@ -10,22 +10,51 @@ typedef struct seen_rows {
     uint64_t at, end, slots, frames;
 } seen_rows;
 
-void *tg_list_add(tg_list *l)
+/* --- Memory -------------------------------------------------------------------------- */
+
+enum { ROOM_STEP = 1 << 16 }; /* the budget is asked in steps, not for each record */
+
+static tg_status charge(tg_model *m, uint64_t bytes, tg_error *err)
+{
+    uint64_t want, more;
+
+    if (__builtin_add_overflow(m->used, bytes, &want))
+        return tg_fail(err, TG_CORRUPT, "the journal speaks of %" PRIu64 " bytes of chunks",
+                       bytes);
+    if (want > m->reserved) {
+        more = want - m->reserved;
+        more = more < ROOM_STEP ? ROOM_STEP : more;
+        TG_TRY(tg_budget_reserve(m->budget, more, "what the journal says", err));
+        m->reserved += more;
+    }
+    m->used = want;
+    return TG_OK;
+}
+
+static tg_status no_memory(tg_error *err)
+{
+    return tg_fail(err, TG_NO_MEMORY, "no memory for what the journal says");
+}
+
+/* *item is zeroed. */
+static tg_status list_add(tg_model *m, tg_list *l, void **item, tg_error *err)
 {
     if (l->n == l->cap) {
         size_t cap = l->cap == 0 ? 16 : l->cap * 2;
+        TG_TRY(charge(m, (uint64_t)cap * l->size, err));
         uint8_t *grown = tg_alloc_array(cap, l->size);
         if (grown == NULL)
-            return NULL;
+            return no_memory(err);
         if (l->n > 0)
             memcpy(grown, l->items, l->n * l->size);
         tg_free(l->items);
+        m->used -= (uint64_t)l->cap * l->size;
         l->items = grown;
         l->cap = cap;
     }
-    void *item = (uint8_t *)l->items + l->n++ * l->size;
-    memset(item, 0, l->size);
-    return item;
+    *item = (uint8_t *)l->items + l->n++ * l->size;
+    memset(*item, 0, l->size);
+    return TG_OK;
 }
 
 static void list_remove(tg_list *l, size_t i)
@@ -34,11 +63,6 @@ static void list_remove(tg_list *l, size_t i)
 
     memmove(at, at + l->size, (l->n - i - 1) * l->size);
     l->n--;
-}
-
-static tg_status no_memory(tg_error *err)
-{
-    return tg_fail(err, TG_NO_MEMORY, "no memory for what the journal says");
 }
 
 /* --- Shards ------------------------------------------------------------------------- */
@@ -70,20 +94,24 @@ tg_found_shard *tg_found_shard_of(tg_found_lane *n, uint64_t number)
     return NULL;
 }
 
-static tg_status begin_shard(tg_found_lane *n, const tg_record_sealed *r, tg_error *err)
+static tg_status begin_shard(tg_model *m, tg_found_lane *n, const tg_record_sealed *r,
+                             tg_error *err)
 {
     const tg_record_chunk none = {.offset = UINT64_MAX, .nbytes = UINT64_MAX};
+    uint64_t count = chunks_of_shard(&n->layout), bytes;
+    void *item;
 
     if (tg_found_shard_of(n, r->shard) != NULL)
         return tg_fail(err, TG_CORRUPT, "shard %" PRIu64 " is begun twice", r->shard);
-    uint64_t count = chunks_of_shard(&n->layout);
-    tg_found_shard *s = tg_list_add(&n->shards);
-    if (s == NULL)
-        return no_memory(err);
+    if (__builtin_mul_overflow(count, (uint64_t)TG_RECORD_CHUNK_BYTES, &bytes))
+        bytes = UINT64_MAX;
+    TG_TRY(charge(m, bytes, err));
+    TG_TRY(list_add(m, &n->shards, &item, err));
+    tg_found_shard *s = item;
     s->number = r->shard;
     s->side = (r->flags & TG_LAYER_SIDE) != 0;
     s->goes_on = r->shard == n->sealed;
-    s->chunks = tg_alloc_array((size_t)count, TG_RECORD_CHUNK_BYTES);
+    s->chunks = tg_alloc((size_t)bytes);
     if (s->chunks == NULL) {
         n->shards.n--;
         return no_memory(err);
@@ -93,13 +121,14 @@ static tg_status begin_shard(tg_found_lane *n, const tg_record_sealed *r, tg_err
     return TG_OK;
 }
 
-static void end_shard(tg_found_lane *n, uint64_t number)
+static void end_shard(tg_model *m, tg_found_lane *n, uint64_t number)
 {
     tg_found_shard *s = tg_found_shard_of(n, number);
 
     n->sealed = number;
     if (s == NULL)
         return;
+    m->used -= chunks_of_shard(&n->layout) * TG_RECORD_CHUNK_BYTES;
     tg_free(s->chunks);
     list_remove(&n->shards, (size_t)(s - (tg_found_shard *)n->shards.items));
 }
@@ -140,13 +169,12 @@ static tg_status on_rows(tg_model *m, tg_bytes payload, uint64_t at, tg_error *e
 {
     tg_record_rows r;
     tg_found_lane *n;
+    void *item;
 
     TG_TRY(tg_record_rows_read(payload, &r, err));
     TG_TRY(lane_of(m, r.lane, &n, err));
-    seen_rows *s = tg_list_add(&n->rows_seen);
-    if (s == NULL)
-        return no_memory(err);
-    *s = (seen_rows){at, r.first + r.n, r.slots, r.frames};
+    TG_TRY(list_add(m, &n->rows_seen, &item, err));
+    *(seen_rows *)item = (seen_rows){at, r.first + r.n, r.slots, r.frames};
     return TG_OK;
 }
 
@@ -186,14 +214,15 @@ static tg_status on_layer(tg_model *m, tg_bytes payload, uint64_t at, tg_error *
 {
     tg_record_layer r;
     tg_found_lane *n;
+    void *item;
 
     TG_TRY(tg_record_layer_read(payload, &r, err));
     TG_TRY(lane_of(m, r.lane, &n, err));
     TG_TRY(check_layer(n, &r, err));
-    tg_found_layer *f = tg_list_add(&n->layers);
-    if (f == NULL)
-        return no_memory(err);
     size_t bytes = (size_t)r.n_chunks * TG_RECORD_CHUNK_BYTES;
+    TG_TRY(charge(m, bytes, err));
+    TG_TRY(list_add(m, &n->layers, &item, err));
+    tg_found_layer *f = item;
     uint8_t *copy = tg_alloc(bytes == 0 ? 1 : bytes);
     if (copy == NULL) {
         n->layers.n--;
@@ -209,16 +238,15 @@ static tg_status on_tail(tg_model *m, tg_bytes payload, uint64_t at, tg_error *e
 {
     tg_record_tail r;
     tg_found_lane *n;
+    void *item;
 
     TG_TRY(tg_record_tail_read(payload, &r, err));
     TG_TRY(lane_of(m, r.lane, &n, err));
     if (r.nbytes != n->layout.plane[0].frame_bytes || r.place >= n->layout.k)
         return tg_fail(err, TG_CORRUPT, "tail frame of %" PRIu64 " bytes at place %" PRIu64,
                        r.nbytes, r.place);
-    tg_found_tail *t = tg_list_add(&n->tails);
-    if (t == NULL)
-        return no_memory(err);
-    *t = (tg_found_tail){.record = r, .at = at};
+    TG_TRY(list_add(m, &n->tails, &item, err));
+    *(tg_found_tail *)item = (tg_found_tail){.record = r, .at = at};
     return TG_OK;
 }
 
@@ -226,19 +254,18 @@ static tg_status on_shard(tg_model *m, uint16_t type, tg_bytes payload, tg_error
 {
     tg_record_sealed r;
     tg_found_lane *n;
+    void *item;
 
     TG_TRY(tg_record_sealed_read(payload, &r, err));
     TG_TRY(lane_of(m, r.lane, &n, err));
     if (type == TG_RECORD_SEALED) {
-        end_shard(n, r.shard);
+        end_shard(m, n, r.shard);
         return TG_OK;
     }
     if (n->layout.sharded)
-        return begin_shard(n, &r, err);
-    uint64_t *layer = tg_list_add(&n->begun);
-    if (layer == NULL)
-        return no_memory(err);
-    *layer = r.shard;
+        return begin_shard(m, n, &r, err);
+    TG_TRY(list_add(m, &n->begun, &item, err));
+    *(uint64_t *)item = r.shard;
     return TG_OK;
 }
 
@@ -269,6 +296,7 @@ static tg_status commit_layer(tg_model *m, tg_found_lane *n, tg_found_layer *f, 
     f->good = true;
     if (m->zip)
         return TG_OK; /* kept: each entry is adopted */
+    m->used -= (uint64_t)r->n_chunks * TG_RECORD_CHUNK_BYTES;
     tg_free((void *)(uintptr_t)r->chunks);
     list_remove(&n->layers, (size_t)(f - (tg_found_layer *)n->layers.items));
     return TG_OK;
@@ -340,6 +368,19 @@ static tg_status read_lane(tg_model *m, tg_found_lane *n, const tg_json *o, tg_e
     return TG_OK;
 }
 
+/* The most that a document takes once it is parsed: a container is far larger than its two
+ * characters. */
+static uint64_t bytes_parsed(tg_bytes text)
+{
+    uint64_t bytes = 2 * (uint64_t)text.len;
+
+    for (size_t i = 0; i < text.len; i++) {
+        uint8_t c = text.data[i];
+        bytes += c == '[' || c == '{' ? 768 : c == ',' || c == ':' ? 128 : 0;
+    }
+    return bytes;
+}
+
 static tg_status on_open(tg_model *m, tg_bytes payload, tg_error *err)
 {
     uint64_t format;
@@ -348,6 +389,7 @@ static tg_status on_open(tg_model *m, tg_bytes payload, tg_error *err)
 
     if (m->head != NULL)
         return tg_fail(err, TG_CORRUPT, "the journal has two heads");
+    TG_TRY(charge(m, bytes_parsed(payload), err));
     TG_TRY(tg_json_parse(&m->head, (const char *)payload.data, payload.len,
                          (tg_json_options){0}, err));
     TG_TRY(tg_json_u64(tg_json_get(m->head, "format"), &format, err));
@@ -397,13 +439,19 @@ static tg_status on_record(void *user, uint16_t type, tg_bytes payload, uint64_t
     }
 }
 
-tg_status tg_model_read(tg_model *m, int dir, const char *name, tg_error *err)
+tg_status tg_model_read(tg_model *m, tg_budget *budget, int dir, const char *name,
+                        tg_error *err)
 {
     tg_journal_header header;
+    uint64_t longest = 0;
 
-    *m = (tg_model){0};
-    tg_status st = tg_journal_replay(dir, name, TG_RECORD_KIND, TG_RECORD_MAJOR, &header,
-                                     on_record, m, NULL, err);
+    *m = (tg_model){.budget = budget};
+    tg_status st = tg_journal_longest(dir, name, &longest, err);
+    if (st == TG_OK)
+        st = charge(m, longest, err);
+    if (st == TG_OK)
+        st = tg_journal_replay(dir, name, TG_RECORD_KIND, TG_RECORD_MAJOR, &header, on_record,
+                               m, NULL, err);
     if (st != TG_OK)
         tg_model_free(m);
     return st;
@@ -425,5 +473,7 @@ void tg_model_free(tg_model *m)
     }
     tg_free(m->lanes);
     tg_json_free(m->head);
+    if (m->reserved > 0)
+        tg_budget_release(m->budget, m->reserved);
     *m = (tg_model){0};
 }

@@ -3,6 +3,7 @@
 #ifndef TG_STREAM_RECOVER_MODEL_H
 #define TG_STREAM_RECOVER_MODEL_H
 
+#include "exec/exec.h"
 #include "stream/options.h"
 #include "stream/record_log.h"
 
@@ -29,12 +30,11 @@ typedef struct tg_found_tail {
     bool good;
 } tg_found_tail;
 
-/* An array of items that grows. */
+/* An array of items that grows, under the budget. */
 typedef struct tg_list {
     void *items;
     size_t n, cap, size;
 } tg_list;
-void *tg_list_add(tg_list *l); /* zeroed; NULL: no memory */
 
 typedef struct tg_found_lane {
     tg_read_options options;
@@ -54,10 +54,14 @@ typedef struct tg_model {
     bool zip, same_boot;
     uint32_t n_lanes;
     tg_found_lane *lanes;
+    tg_budget *budget;
+    uint64_t reserved, used; /* of the budget; of that */
 } tg_model;
 
-/* TG_CORRUPT, TG_UNSUPPORTED: nothing can be recovered from such a journal. */
-TG_MUST_USE tg_status tg_model_read(tg_model *m, int dir, const char *name, tg_error *err);
+/* TG_CORRUPT, TG_UNSUPPORTED: nothing can be recovered from such a journal. TG_OVER_BUDGET,
+ * with both numbers: what it says does not fit. */
+TG_MUST_USE tg_status tg_model_read(tg_model *m, tg_budget *budget, int dir, const char *name,
+                                    tg_error *err);
 void tg_model_free(tg_model *m);
 
 /* Chunks of a shard: index of a plane's entry in tg_found_shard.chunks. */

@@ -1,0 +1,353 @@
+/* What recover refuses, and what it does when memory runs out: every allocation of the recorder
+ * and of recover fails once. No durable frame is lost by that, and nothing is said to be done
+ * that is not. */
+#include "base/sys.h"
+#include "recording.h"
+#include "stream/record_log.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#define ARRAY(...)                                                                            \
+    {                                                                                         \
+        .size = sizeof(tg_stream_array), .dtype = {TG_DT_UINT, 2}, .height = 16, .width = 20, \
+        __VA_ARGS__                                                                           \
+    }
+enum { ITEMS = 16 * 20, FRAMES = 11, MEMORY = 32 << 20 };
+
+typedef struct workload {
+    const char *name;
+    tg_stream_array array;
+    bool zip;
+} workload;
+
+static const workload workloads[] = {
+    {"chunk files, k 4", ARRAY(.no_shards = true, .chunk_frames = 4), false},
+    {"sharded", ARRAY(.shard_frames = 4, .chunk_frames = 2), false},
+    {"live", ARRAY(.live = true, .chunk_frames = 1), false},
+    {"zstd", ARRAY(.shard_frames = 6, .chunk_frames = 3, .codec = "zstd:1"), false},
+    {"pyramid", ARRAY(.chunk_frames = 1, .pyramid_levels = 1, .shard_frames = 4), false},
+    {"zip", ARRAY(.chunk_frames = 2), true},
+};
+enum { N_WORKLOADS = sizeof workloads / sizeof workloads[0] };
+
+/* A line for sh; $P is the path of the store. */
+static void shell(const char *line, const char *path)
+{
+    CHECK(setenv("P", path, 1) == 0 && system(line) == 0);
+}
+
+static void remove_store(const char *path)
+{
+    shell("rm -rf \"$P\" \"$P\".tidegate", path);
+}
+
+static const char *store_name(const workload *w, const char *kind)
+{
+    char name[96];
+
+    (void)snprintf(name, sizeof name, "%s %s%s", kind, w->name, w->zip ? ".zip" : "");
+    return scratch(name);
+}
+
+/* Record; *durable: what was durable when the last call but close had returned. */
+static tg_status record(const workload *w, const char *path, bool killed, uint64_t *durable,
+                        tg_error *err)
+{
+    TG_AUTO_PTR(tg_runtime) rt = NULL;
+    tg_runtime_options ro = {.size = sizeof ro, .memory_bytes = MEMORY, .threads = 2};
+    tg_stream *s = NULL;
+    tg_stream_stats t = {.size = sizeof t};
+    tg_stream_options so = {.size = sizeof so,
+                            .path = path,
+                            .arrays = &w->array,
+                            .n_arrays = 1,
+                            .commit_interval = 0.005};
+    uint8_t frame[ITEMS * 2];
+
+    *durable = 0;
+    tg_status st = tg_runtime_new(&ro, &rt, err);
+    if (st == TG_OK)
+        st = tg_stream_open(rt, &so, &s, err);
+    for (uint64_t i = 0; st == TG_OK && i < FRAMES; i++) {
+        make_frame(frame, 0, i, ITEMS, 2);
+        st = tg_stream_append(s, 0, frame, 1, NULL, NULL, NULL, err);
+        if (st == TG_OK && i % 5 == 4)
+            st = tg_stream_flush(s, TG_LEVEL_DURABLE, 0, err);
+    }
+    if (s == NULL)
+        return st;
+    if (st == TG_OK && killed)
+        st = tg_stream_flush(s, TG_LEVEL_DURABLE, 0, err);
+    tg_stream_get_stats(s, UINT32_MAX, &t);
+    *durable = t.durable;
+    if (killed) {
+        tg_stream_free(s);
+        return st;
+    }
+    tg_error at_end = {0};
+    tg_status closed = tg_stream_close(s, NULL, &at_end);
+    if (st == TG_OK && closed != TG_OK)
+        *err = at_end;
+    return st == TG_OK ? closed : st;
+}
+
+/* A recording that was given up after its last frame was durable, as by a kill. */
+static void leave_behind(const workload *w, const char *path)
+{
+    uint64_t durable;
+    tg_error err = {0};
+
+    CHECK_OK(record(w, path, true, &durable, &err));
+    CHECK_U64(durable, FRAMES);
+    shell("rm -f \"$P\".tidegate/lock", path);
+}
+
+static tg_status recover_with(uint64_t memory, const char *path, tg_recover_result *r,
+                              tg_error *err)
+{
+    TG_AUTO_PTR(tg_runtime) rt = NULL;
+    tg_runtime_options ro = {.size = sizeof ro, .memory_bytes = memory, .threads = 2};
+
+    TG_TRY(tg_runtime_new(&ro, &rt, err));
+    tg_status st = tg_recover(rt, path, r, err);
+    CHECK_U64(tg_runtime_memory_used(rt), 0);
+    return st;
+}
+
+/* --- A journal that is refused ------------------------------------------------------------ */
+
+static uint64_t file_bytes(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+}
+
+/* T49: by name, and nothing is touched; cut inside of a record, it ends before it. */
+static void journal_is_refused(void)
+{
+    static const struct {
+        const char *name, *change;
+        tg_status want;
+        const char *words;
+    } rows[] = {
+        {"magic", "printf X | dd conv=notrunc bs=1 of=\"$P\".tidegate/journal 2>/dev/null",
+         TG_CORRUPT, "no magic"},
+        /* Major version 2, and the sum of that header. */
+        {"version",
+         "printf '\\2' | dd conv=notrunc bs=1 seek=8 of=\"$P\".tidegate/journal 2>/dev/null && "
+         "printf '\\0' | dd conv=notrunc bs=1 seek=9 of=\"$P\".tidegate/journal 2>/dev/null",
+         TG_UNSUPPORTED, "version 2"},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *path = scratch(rows[i].name);
+        tg_error err = {0};
+        char journal[600];
+        uint8_t header[24];
+        test_row = rows[i].name;
+        leave_behind(&workloads[0], path);
+        shell(rows[i].change, path);
+        (void)snprintf(journal, sizeof journal, "%s.tidegate/journal", path);
+        FILE *f = fopen(journal, "r+b");
+        REQUIRE(f != NULL && fread(header, 1, sizeof header, f) == sizeof header);
+        uint32_t sum = tg_crc32c(0, header, 20);
+        CHECK(fseek(f, 20, SEEK_SET) == 0 && fwrite(&sum, 4, 1, f) == 1 && fclose(f) == 0);
+        uint64_t before = shape_of(path, "0", 0), bytes = file_bytes(journal);
+        tg_status st = recover_with(MEMORY, path, NULL, &err);
+        CHECK_STATUS(st, rows[i].want);
+        CHECK(strstr(err.msg, rows[i].words) != NULL && strstr(err.msg, "journal") != NULL);
+        CHECK_U64(shape_of(path, "0", 0), before);
+        CHECK_U64(file_bytes(journal), bytes);
+    }
+}
+
+/* Records added to a journal of a recorder that is no more. */
+static void add_rows(const char *path, uint64_t n)
+{
+    char journal[600];
+    tg_record_log log;
+    tg_error err = {0};
+    /* No rows, and no slots that were not there: only something to remember until a commit. */
+    const tg_record_rows r = {.first = FRAMES, .slots = FRAMES, .frames = FRAMES};
+
+    (void)snprintf(journal, sizeof journal, "%s.tidegate/journal", path);
+    tg_record_log_init(&log);
+    CHECK_OK(tg_journal_open(&log.journal, AT_FDCWD, journal, TG_RECORD_KIND, TG_RECORD_MAJOR,
+                             1 << 16, &err));
+    for (uint64_t i = 0; i < n && test_failures == 0; i++)
+        CHECK_OK(tg_record_rows_add(&log, &r, &err));
+    CHECK_OK(tg_record_flush(&log, &err));
+    tg_record_log_destroy(&log);
+}
+
+/* What the journal says is held under the budget: refused with both numbers, not grown. */
+static void journal_beyond_the_budget(void)
+{
+    const char *path = scratch("huge");
+    tg_error err = {0};
+    tg_recover_result r = {.size = sizeof r};
+
+    leave_behind(&workloads[1], path);
+    add_rows(path, 200000);
+    tg_mem_reset();
+    CHECK_STATUS(recover_with(4 << 20, path, &r, &err), TG_OVER_BUDGET);
+    CHECK(strstr(err.msg, "4194304") != NULL && strstr(err.msg, "wants") != NULL);
+    CHECK(tg_mem_highwater() < (5 << 20));
+    CHECK_OK(recover_with(64 << 20, path, &r, &err));
+    CHECK_U64(r.frames_after, FRAMES);
+    check_frames(path, "0", 0, FRAMES);
+}
+
+/* One record that is larger than the budget is not read at all. */
+static void record_beyond_the_budget(void)
+{
+    const char *path = scratch("long");
+    char journal[600];
+    tg_journal *j = NULL;
+    tg_error err = {0};
+    const size_t bytes = 48 << 20;
+    uint8_t *data = tg_calloc(bytes, 1);
+
+    leave_behind(&workloads[1], path);
+    (void)snprintf(journal, sizeof journal, "%s.tidegate/journal", path);
+    CHECK_OK(
+        tg_journal_open(&j, AT_FDCWD, journal, TG_RECORD_KIND, TG_RECORD_MAJOR, 1 << 16, &err));
+    CHECK_OK(tg_journal_add(j, 99, (tg_bytes){data, bytes}, (tg_bytes){data, 0},
+                            (tg_bytes){data, 0}, &err));
+    CHECK_OK(tg_journal_close(j, &err));
+    tg_free(data);
+    tg_mem_reset();
+    CHECK_STATUS(recover_with(MEMORY, path, NULL, &err), TG_OVER_BUDGET);
+    CHECK(tg_mem_highwater() < MEMORY + (1 << 20));
+    CHECK_OK(recover_with(64 << 20, path, NULL, &err));
+    check_frames(path, "0", 0, FRAMES);
+}
+
+/* --- Every allocation fails once ---------------------------------------------------------- */
+
+static long failed_runs, swept;
+
+/* In CI a share of them, another one of each layout; all with TG_SOAK=1. */
+static long step_of(void)
+{
+    return getenv("TG_SOAK") == NULL ? 13 : 1;
+}
+
+/* After the failure there is room again: what was durable is there, or comes back. */
+static void check_left(const workload *w, const char *path, uint64_t durable)
+{
+    tg_recover_result r = {.size = sizeof r};
+    tg_error err = {0};
+
+    shell("rm -f \"$P\".tidegate/lock", path);
+    tg_status st = recover_with(MEMORY, path, &r, &err);
+    if (st != TG_OK && durable > 0)
+        fprintf(stderr, "recover: %s\n", err.msg);
+    CHECK(st == TG_OK || durable == 0);
+    uint64_t shape = st == TG_OK ? shape_of(path, "0", 0) : UINT64_MAX;
+    if (shape == UINT64_MAX) {
+        CHECK_U64(durable, 0);
+        return;
+    }
+    CHECK(shape >= durable && shape <= (uint64_t)FRAMES);
+    (void)w;
+    check_frames(path, "0", 0, durable);
+}
+
+static bool record_fails_at(const workload *w, long at)
+{
+    char row[128];
+    const char *path = store_name(w, "record");
+    uint64_t durable;
+    tg_error err = {0};
+
+    (void)snprintf(row, sizeof row, "%s, allocation %ld", w->name, at);
+    test_row = row;
+    size_t live = tg_mem_live();
+    tg_mem_fail_at(at);
+    tg_status st = record(w, path, false, &durable, &err);
+    tg_mem_fail_at(0);
+    CHECK_U64(tg_mem_live(), live);
+    if (st != TG_OK) {
+        CHECK_STATUS(st, TG_NO_MEMORY);
+        CHECK(err.msg[0] != '\0');
+        failed_runs++;
+    }
+    if (st == TG_OK) {
+        CHECK_U64(shape_of(path, "0", 0), FRAMES);
+        durable = FRAMES;
+    }
+    check_left(w, path, durable);
+    remove_store(path);
+    test_row = "";
+    return st != TG_OK;
+}
+
+/* Until many in a row were not reached any more. */
+static void recorder_out_of_memory(void)
+{
+    for (size_t i = 0; i < N_WORKLOADS; i++) {
+        long step = step_of();
+        int well = 0;
+        for (long at = 1 + (long)i; well < 4 && at < 20000 && test_failures == 0; at += step) {
+            well = record_fails_at(&workloads[i], at) ? 0 : well + 1;
+            swept++;
+        }
+    }
+    printf("     %ld runs, %ld ended with an error\n", swept, failed_runs);
+    CHECK(failed_runs > N_WORKLOADS * 3);
+}
+
+static bool recover_fails_at(const workload *w, const char *path, long at)
+{
+    char row[128];
+    tg_recover_result r = {.size = sizeof r};
+    tg_error err = {0};
+
+    (void)snprintf(row, sizeof row, "%s, recover, allocation %ld", w->name, at);
+    test_row = row;
+    shell("rm -rf \"$P\" \"$P\".tidegate && cp -a \"$P\".kept \"$P\"", path);
+    shell("cp -a \"$P\".kept.tidegate \"$P\".tidegate", path);
+    size_t live = tg_mem_live();
+    tg_mem_fail_at(at);
+    tg_status st = recover_with(MEMORY, path, &r, &err);
+    tg_mem_fail_at(0);
+    CHECK_U64(tg_mem_live(), live);
+    if (st != TG_OK) {
+        CHECK_STATUS(st, TG_NO_MEMORY);
+        failed_runs++;
+        shell("rm -f \"$P\".tidegate/lock", path);
+    }
+    tg_recover_result again = {.size = sizeof again};
+    CHECK_OK(recover_with(MEMORY, path, &again, &err));
+    CHECK_U64(again.frames_after, FRAMES);
+    check_frames(path, "0", 0, FRAMES);
+    test_row = "";
+    return st != TG_OK;
+}
+
+static void recover_out_of_memory(void)
+{
+    failed_runs = 0;
+    for (size_t i = 0; i < N_WORKLOADS; i++) {
+        const char *path = store_name(&workloads[i], "recover");
+        int well = 0;
+        leave_behind(&workloads[i], path);
+        shell("mv \"$P\" \"$P\".kept && mv \"$P\".tidegate \"$P\".kept.tidegate", path);
+        for (long at = 1 + (long)i; well < 2 && at < 20000 && test_failures == 0;
+             at += step_of())
+            well = recover_fails_at(&workloads[i], path, at) ? 0 : well + 1;
+    }
+    printf("     %ld ended with an error\n", failed_runs);
+    CHECK(failed_runs > N_WORKLOADS);
+}
+
+static const struct test tests[] = {
+    {"journal_is_refused", journal_is_refused},
+    {"journal_beyond_the_budget", journal_beyond_the_budget},
+    {"record_beyond_the_budget", record_beyond_the_budget},
+    {"recorder_out_of_memory", recorder_out_of_memory},
+    {"recover_out_of_memory", recover_out_of_memory},
+};
+TEST_MAIN(tests)
