@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const tg_op_kind *const groups[] = {tg_ops_pixel, tg_ops_level, tg_ops_filter,
-                                           tg_ops_box,   tg_ops_label, NULL};
+static const tg_op_kind *const groups[] = {
+    tg_ops_pixel, tg_ops_level, tg_ops_filter, tg_ops_box, tg_ops_label, tg_ops_reduce, NULL};
 
 static const tg_op_kind *find_kind(const char *name)
 {

@@ -72,7 +72,7 @@ struct tg_op_kind {
 };
 
 extern const tg_op_kind tg_ops_pixel[], tg_ops_level[], tg_ops_filter[], tg_ops_box[],
-    tg_ops_label[]; /* each ends with a NULL name */
+    tg_ops_label[], tg_ops_reduce[]; /* each ends with a NULL name */
 
 /* A row's worth of scratch that lies on the stack. */
 #define TG_OP_BLOCK 512
