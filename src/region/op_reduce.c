@@ -324,7 +324,7 @@ static tg_status call_reduce(const tg_op *op, const tg_region_call *c, const tg_
                              tg_error *err)
 {
     strip s = {.op = op, .c = c};
-    cells to;
+    cells to = {.n = {0}};
     tg_rows r;
     for (uint32_t d = 0; d < c->in.ndim; d++)
         s.step[d] = op->active[d] ? c->region[d] : op->size[d];
