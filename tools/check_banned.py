@@ -15,7 +15,7 @@ CALLS = [  # what, where it is allowed (prefixes below the root), instead
     (r"atoi|atol|atof|atoll", [], "tg_parse_*()"),
     (r"strtok|strerror|rand|srand|asctime|ctime|gmtime|localtime|setlocale|system|alloca|longjmp", [], "its thread-safe form"),
 ]
-THIRD_PARTY = r"json-c/|zstd|lz4|libdeflate|zlib|blosc|curl/|expat|spng|arv|openssl/"
+THIRD_PARTY = r"json-c/|zstd|lz4|libdeflate|zlib|blosc|curl/|expat|arv|openssl/"
 
 root = pathlib.Path(sys.argv[1])
 found = []

@@ -30,6 +30,7 @@ typedef struct kept_ion {
 
 typedef struct artist {
     tg_imager *imager;
+    tg_png *png;
     float *box; /* width * height */
 } artist;
 
@@ -209,13 +210,11 @@ static void draw(const gallery *g, const artist *a, int k, float outside)
 
 static tg_status write_png(gallery *g, const artist *a, const char *ion, int k, tg_error *err)
 {
-    const tg_peaks_info *info = tg_peaks_get_info(g->j->peaks);
-    TG_AUTO(tg_buf) png = {0};
     char key[TG_OUT_KEY_BYTES];
+    tg_bytes png;
 
     draw(g, a, k, 0);
-    TG_TRY(tg_png_encode(a->box, info->width, info->height, info->positions, info->n_pixels,
-                         (tg_png_text){.ion = ion, .peak = k}, &png, err));
+    TG_TRY(tg_png_encode(a->png, a->box, (tg_png_text){ion, k}, &png, err));
     (void)snprintf(key, sizeof key, "images/%s_%d.png", ion, k);
     atomic_fetch_add(&g->n_images, 1);
     return tg_store_put_lazy(g->out, key, png.data, png.len, g->cancel, err);
@@ -270,6 +269,11 @@ static uint64_t artist_bytes(const tg_job *j)
            MARGIN;
 }
 
+static tg_status new_png(tg_png **out, const tg_peaks_info *info, tg_error *err)
+{
+    return tg_png_new(out, info->width, info->height, info->positions, info->n_pixels, err);
+}
+
 static tg_status make_artists(gallery *g, uint32_t n, tg_error *err)
 {
     const tg_peaks_info *info = tg_peaks_get_info(g->j->peaks);
@@ -279,6 +283,7 @@ static tg_status make_artists(gallery *g, uint32_t n, tg_error *err)
     g->n_artists = n;
     for (uint32_t i = 0; i < n; i++) {
         TG_TRY(tg_imager_new(&g->artists[i].imager, g->j->peaks, &g->j->imager, err));
+        TG_TRY(new_png(&g->artists[i].png, info, err));
         g->artists[i].box = tg_alloc_array((size_t)info->width * info->height, sizeof(float));
         if (g->artists[i].box == NULL)
             return tg_fail(err, TG_NO_MEMORY, "no memory for an image");
@@ -301,17 +306,18 @@ static tg_status show_all(gallery *g, const tg_ranking *ranking, uint32_t n_arti
 static tg_status write_tic(tg_job *j, tg_store *out, const tg_cancel *cancel, tg_error *err)
 {
     const tg_peaks_info *info = tg_peaks_get_info(j->peaks);
-    TG_AUTO(tg_buf) png = {0};
+    TG_AUTO_PTR(tg_png) png = NULL;
     TG_AUTO(tg_mem_ptr) owner = tg_calloc((size_t)info->width * info->height, sizeof(float));
     float *box = owner;
+    tg_bytes file;
 
     if (box == NULL)
         return tg_fail(err, TG_NO_MEMORY, "no memory for an image");
     for (uint64_t i = 0; i < info->n_pixels; i++)
         box[info->positions[i]] = info->tic[i];
-    TG_TRY(tg_png_encode(box, info->width, info->height, info->positions, info->n_pixels,
-                         (tg_png_text){.peak = -1}, &png, err));
-    return tg_store_put(out, "tic.png", png.data, png.len, cancel, err);
+    TG_TRY(new_png(&png, info, err));
+    TG_TRY(tg_png_encode(png, box, (tg_png_text){0}, &file, err));
+    return tg_store_put(out, "tic.png", file.data, file.len, cancel, err);
 }
 
 /* As many artists as the budget has room for beside one segment each. */
@@ -365,6 +371,7 @@ tg_status tg_write_images(tg_job *j, const tg_results *results, const tg_ranking
     tg_reporter_free(g.reporter);
     for (uint32_t i = 0; i < g.n_artists; i++) {
         tg_imager_free(g.artists[i].imager);
+        tg_png_free(g.artists[i].png);
         tg_free(g.artists[i].box);
     }
     tg_free(g.artists);

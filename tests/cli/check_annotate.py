@@ -135,6 +135,7 @@ def png(content):
     while at < len(content):
         n, kind = struct.unpack(">I4s", content[at:at + 8])
         body = content[at + 8:at + 8 + n]
+        assert struct.unpack(">I", content[at + 8 + n:at + 12 + n])[0] == zlib.crc32(kind + body), kind
         if kind == b"IHDR":
             w, h, depth, color = struct.unpack(">IIBB", body[:10])
             assert (depth, color) == (16, 4)
