@@ -292,14 +292,7 @@ void report_write_record(FILE *f, const report_record *r)
                    "Single writes. The ring has to bridge the longest: bytes of ring = rate "
                    "\xc3\x97 longest write.",
                    "out", "writes, log scale", rep->total.write_ns, rep->total.write_ns_max);
-    page_card_begin(f, "Numbers", NULL, false);
-    page_rows(f, r->numbers);
-    page_card_end(f);
-    page_card_begin(f, "Settings", NULL, false);
-    page_rows(f, r->settings);
-    page_card_end(f);
-    (void)fputs("</div>\n", f);
-    page_end(f);
+    page_tables(f, r->numbers, r->settings);
     page_series_free(&a);
     page_series_free(&b);
 }

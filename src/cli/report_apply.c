@@ -199,14 +199,7 @@ void report_write_apply(FILE *f, const report_apply *r)
         page_card_end(f);
     }
     slowest(&p);
-    page_card_begin(f, "Numbers", NULL, false);
-    page_rows(f, r->numbers);
-    page_card_end(f);
-    page_card_begin(f, "Settings", NULL, false);
-    page_rows(f, r->settings);
-    page_card_end(f);
-    (void)fputs("</div>\n", f);
-    page_end(f);
+    page_tables(f, r->numbers, r->settings);
     page_series_free(&p.a);
     page_series_free(&p.b);
 }

@@ -150,6 +150,21 @@ void page_rows(FILE *f, const report_rows *rows)
     (void)fputs("</table>\n", f);
 }
 
+static void rows_card(FILE *f, const char *heading, const report_rows *rows)
+{
+    page_card_begin(f, heading, NULL, false);
+    page_rows(f, rows);
+    page_card_end(f);
+}
+
+void page_tables(FILE *f, const report_rows *numbers, const report_rows *settings)
+{
+    rows_card(f, "Numbers", numbers);
+    rows_card(f, "Settings", settings);
+    (void)fputs("</div>\n", f);
+    page_end(f);
+}
+
 void report_row(report_rows *rows, const char *label, const char *fmt, ...)
 {
     if (rows->n == REPORT_ROWS)

@@ -13,6 +13,8 @@ void page_card_end(FILE *f);
 /* A key for the colours: name and class of each, ended by NULL. */
 void page_key(FILE *f, const char *const *names_and_classes);
 void page_rows(FILE *f, const report_rows *rows);
+/* The cards that end every report, the end of the cards, and of the page. */
+void page_tables(FILE *f, const report_rows *numbers, const report_rows *settings);
 
 /* A series to draw, of at most `room` points. */
 typedef struct page_series {
