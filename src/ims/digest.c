@@ -1,8 +1,14 @@
 /* ims/digest.c - MD5 (RFC 1321), SHA-1 and SHA-256 (FIPS 180-4). */
 #include "ims/digest.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
 
 static uint32_t left(uint32_t v, unsigned n)
 {
@@ -131,6 +137,75 @@ static void sha256_block(uint32_t s[8], const uint8_t *p)
         s[i] += v[i];
 }
 
+#if defined(__x86_64__)
+
+/* The same by the processor's instructions, which take two rounds at a time: the state lies in
+ * two registers as they want it, and four registers hold the last 16 words of the schedule. */
+__attribute__((target("sha,sse4.1"))) static void sha256_blocks_fast(uint32_t s[8],
+                                                                     const uint8_t *p, size_t n)
+{
+    const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+    __m128i low = _mm_loadu_si128((const __m128i *)(const void *)s);
+    __m128i high = _mm_loadu_si128((const __m128i *)(const void *)(s + 4));
+    low = _mm_shuffle_epi32(low, 0x1b);
+    high = _mm_shuffle_epi32(high, 0x1b);
+    __m128i abef = _mm_unpackhi_epi64(high, low), cdgh = _mm_unpacklo_epi64(high, low);
+
+    for (; n > 0; n--, p += 64) {
+        __m128i was_abef = abef, was_cdgh = cdgh, w[4];
+        for (int i = 0; i < 4; i++)
+            w[i] = _mm_shuffle_epi8(
+                _mm_loadu_si128((const __m128i *)(const void *)(p + (size_t)16 * (size_t)i)),
+                swap);
+        for (size_t g = 0; g < 16; g++) { /* four rounds each */
+            __m128i now = w[g % 4], last = w[(g + 3) % 4];
+            __m128i k = _mm_loadu_si128((const __m128i *)(const void *)(sha256_roots + 4 * g));
+            k = _mm_add_epi32(now, k);
+            cdgh = _mm_sha256rnds2_epu32(cdgh, abef, k);
+            abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(k, 0x0e));
+            __m128i next = _mm_add_epi32(_mm_sha256msg1_epu32(now, w[(g + 1) % 4]),
+                                         _mm_alignr_epi8(last, w[(g + 2) % 4], 4));
+            w[g % 4] = _mm_sha256msg2_epu32(next, last);
+        }
+        abef = _mm_add_epi32(abef, was_abef);
+        cdgh = _mm_add_epi32(cdgh, was_cdgh);
+    }
+    low = _mm_shuffle_epi32(_mm_unpackhi_epi64(cdgh, abef), 0x1b);
+    high = _mm_shuffle_epi32(_mm_unpacklo_epi64(cdgh, abef), 0x1b);
+    _mm_storeu_si128((__m128i *)(void *)s, low);
+    _mm_storeu_si128((__m128i *)(void *)(s + 4), high);
+}
+
+static bool has_sha(void)
+{
+    static atomic_int known; /* 0: not asked yet */
+    unsigned a, b = 0, c = 0, d;
+    int answer = atomic_load_explicit(&known, memory_order_relaxed);
+
+    if (answer == 0) {
+        bool sse41 = __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_SSE4_1) != 0;
+        bool sha = __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & bit_SHA) != 0;
+        answer = sse41 && sha ? 2 : 1;
+        atomic_store_explicit(&known, answer, memory_order_relaxed);
+    }
+    return answer == 2;
+}
+
+#else
+
+static void sha256_blocks_fast(uint32_t s[8], const uint8_t *p, size_t n)
+{
+    for (; n > 0; n--, p += 64)
+        sha256_block(s, p);
+}
+
+static bool has_sha(void)
+{
+    return false;
+}
+
+#endif
+
 /* --- All three --------------------------------------------------------------------------- */
 
 const char *tg_digest_name(tg_ims_sum kind)
@@ -144,18 +219,23 @@ void tg_digest_begin(tg_digest *d, tg_ims_sum kind)
                                       0xc3d2e1f0};
     static const uint32_t large[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                       0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-    *d = (tg_digest){.kind = kind};
+    *d = (tg_digest){.kind = kind, .fast = kind == TG_SUM_SHA256 && has_sha()};
     memcpy(d->state, kind == TG_SUM_SHA256 ? large : small, sizeof d->state);
 }
 
-static void add_block(tg_digest *d, const uint8_t *p)
+static void add_blocks(tg_digest *d, const uint8_t *p, size_t n)
 {
-    if (d->kind == TG_SUM_MD5)
-        md5_block(d->state, p);
-    else if (d->kind == TG_SUM_SHA1)
-        sha1_block(d->state, p);
-    else
-        sha256_block(d->state, p);
+    if (d->fast) {
+        sha256_blocks_fast(d->state, p, n);
+        return;
+    }
+    for (; n > 0; n--, p += 64)
+        if (d->kind == TG_SUM_MD5)
+            md5_block(d->state, p);
+        else if (d->kind == TG_SUM_SHA1)
+            sha1_block(d->state, p);
+        else
+            sha256_block(d->state, p);
 }
 
 void tg_digest_add(tg_digest *d, const uint8_t *data, size_t n)
@@ -169,12 +249,11 @@ void tg_digest_add(tg_digest *d, const uint8_t *data, size_t n)
         n -= part;
         if (used + part < 64)
             return;
-        add_block(d, d->block);
+        add_blocks(d, d->block, 1);
     }
-    for (; n >= 64; data += 64, n -= 64)
-        add_block(d, data);
-    if (n > 0)
-        memcpy(d->block, data, n);
+    add_blocks(d, data, n / 64);
+    if (n % 64 > 0)
+        memcpy(d->block, data + n / 64 * 64, n % 64);
 }
 
 void tg_digest_end(tg_digest *d, char hex[65])

@@ -7,6 +7,7 @@
 
 typedef struct tg_digest {
     tg_ims_sum kind;
+    bool fast; /* by instructions of this processor; a test may say no */
     uint32_t state[8];
     uint64_t bytes;
     uint8_t block[64];

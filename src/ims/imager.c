@@ -10,9 +10,9 @@
        */
 
 typedef struct axis {
-    uint32_t n;       /* of the box */
-    uint32_t *place;  /* of a row in the small image, for the kept ones */
-    uint32_t *wanted; /* epoch in which it was last marked */
+    uint32_t n;         /* of the box */
+    uint32_t *place;    /* of a row in the small image, for the kept ones */
+    uint32_t *occupied; /* epoch in which it last was */
 } axis;
 
 struct tg_imager {
@@ -46,8 +46,8 @@ static bool axis_new(axis *a, uint32_t n)
 {
     a->n = n;
     a->place = tg_alloc_array(n, sizeof *a->place);
-    a->wanted = tg_calloc(n, sizeof *a->wanted);
-    return a->place != NULL && a->wanted != NULL;
+    a->occupied = tg_calloc(n, sizeof *a->occupied);
+    return a->place != NULL && a->occupied != NULL;
 }
 
 static bool take_room(tg_imager *m)
@@ -87,7 +87,7 @@ tg_status tg_imager_new(tg_imager **out, tg_peaks *peaks, const tg_imager_option
 static void axis_free(axis *a)
 {
     tg_free(a->place);
-    tg_free(a->wanted);
+    tg_free(a->occupied);
 }
 
 void tg_imager_free(tg_imager *m)
@@ -253,21 +253,22 @@ const float *tg_imager_image(const tg_imager *m, int k)
 /* --- Scores ---------------------------------------------------------------------------------
  */
 
-/* Mark the rows that hold something and those beside them. */
-static void mark(axis *a, uint32_t at, uint32_t epoch)
-{
-    uint32_t from = at < MARGIN ? 0 : at - MARGIN;
-    uint32_t to = at + MARGIN >= a->n ? a->n - 1 : at + MARGIN;
-    for (uint32_t i = from; i <= to; i++)
-        a->wanted[i] = epoch;
-}
-
+/* Number the rows that hold something and those beside them. */
 static uint32_t number_kept(axis *a, uint32_t epoch)
 {
     uint32_t n = 0;
+    memset(a->place, 0, a->n * sizeof *a->place);
     for (uint32_t i = 0; i < a->n; i++) {
+        if (a->occupied[i] != epoch)
+            continue;
+        uint32_t to = i + MARGIN >= a->n ? a->n - 1 : i + MARGIN;
+        for (uint32_t k = i < MARGIN ? 0 : i - MARGIN; k <= to; k++)
+            a->place[k] = 1;
+    }
+    for (uint32_t i = 0; i < a->n; i++) {
+        uint32_t kept = a->place[i];
         a->place[i] = n;
-        n += a->wanted[i] == epoch;
+        n += kept;
     }
     return n;
 }
@@ -282,36 +283,48 @@ static double chaos_of(tg_imager *m)
     for (size_t i = 0; i < m->n; i++) {
         if (!(image[i] > 0))
             continue;
-        uint32_t at = m->info->positions[m->touched[i]];
-        mark(&m->rows, at / width, m->epoch);
-        mark(&m->columns, at % width, m->epoch);
+        uint32_t at = m->info->positions[m->touched[i]], row = at / width;
+        m->rows.occupied[row] = m->epoch;
+        m->columns.occupied[at - row * width] = m->epoch;
     }
     size_t h = number_kept(&m->rows, m->epoch), w = number_kept(&m->columns, m->epoch);
     memset(m->small, 0, h * w * sizeof *m->small);
     for (size_t i = 0; i < m->n; i++) {
-        uint32_t at = m->info->positions[m->touched[i]];
+        uint32_t at = m->info->positions[m->touched[i]], row = at / width;
         if (image[i] > 0)
-            m->small[m->rows.place[at / width] * w + m->columns.place[at % width]] = image[i];
+            m->small[m->rows.place[row] * w + m->columns.place[at - row * width]] = image[i];
     }
     tg_chaos_measure(m->chaos, m->small, h, w, m->options.levels, m->options.fixed, &r);
     return r.score;
 }
 
-static void sum_images(const tg_imager *m, double sums[TG_N_IMAGES])
+/* Sums where the first image is above 0, and pixels that are not 0. An image that is not there
+ * is all 0. The four go side by side: each sum adds in the order of the pixels, whose latency
+ * would be most of the time one after the other. */
+static void sum_images(const tg_imager *m, double sums[TG_N_IMAGES], tg_scores *out)
 {
-    for (int k = 0; k < TG_N_IMAGES; k++) {
-        sums[k] = 0;
-        for (size_t i = 0; i < m->n && m->n_entries[k] > 0; i++)
-            sums[k] += m->values[0][i] > 0 ? (double)m->values[k][i] : 0;
-    }
-}
+    const float *a = m->values[0], *b = m->values[1], *c = m->values[2], *d = m->values[3];
+    uint32_t n[TG_N_IMAGES] = {0};
+    double sa = 0, sb = 0, sc = 0, sd = 0;
 
-static void count_images(const tg_imager *m, tg_scores *out)
-{
+    for (size_t i = 0; i < m->n; i++) {
+        bool lit = a[i] > 0;
+        sa += lit ? (double)a[i] : 0;
+        sb += lit ? (double)b[i] : 0;
+        sc += lit ? (double)c[i] : 0;
+        sd += lit ? (double)d[i] : 0;
+        n[0] += a[i] != 0;
+        n[1] += b[i] != 0;
+        n[2] += c[i] != 0;
+        n[3] += d[i] != 0;
+    }
+    sums[0] = sa;
+    sums[1] = sb;
+    sums[2] = sc;
+    sums[3] = sd;
     for (int k = 0; k < TG_N_IMAGES; k++) {
         out->n_images += m->n_entries[k] > 0;
-        for (size_t i = 0; i < m->n && m->n_entries[k] > 0; i++)
-            out->n_pixels[k] += m->values[k][i] != 0;
+        out->n_pixels[k] = m->n_entries[k] > 0 ? n[k] : 0;
     }
 }
 
@@ -321,10 +334,9 @@ void tg_imager_score(tg_imager *m, const tg_centroids *c, tg_scores *out)
     const float *images[TG_N_IMAGES];
 
     *out = (tg_scores){0};
-    count_images(m, out);
+    sum_images(m, sums, out);
     if (m->n_entries[0] == 0 || out->n_images < 2)
         return; /* no complete set: a decoy is passed over, a target comes out as 0 */
-    sum_images(m, sums);
     out->spectral = tg_score_spectral(sums, c->intensity);
     if (!(out->spectral > 0))
         return;
