@@ -100,6 +100,20 @@ static tg_status read_axes(tg_ome_level *l, const tg_json *image, tg_error *err)
     return TG_OK;
 }
 
+/* An array whose metadata name no axis: the last three are z, y and x, those before d0, d1...
+ */
+static void name_axes(tg_ome_level *l)
+{
+    static const char usual[] = "zyx";
+    for (uint32_t i = 0; i < l->ndim; i++) {
+        const uint32_t behind = l->ndim - 1 - i;
+        if (behind < 3)
+            l->axis[i][0] = usual[2 - behind];
+        else
+            (void)snprintf(l->axis[i], sizeof l->axis[i], "d%" PRIu32, i);
+    }
+}
+
 static tg_status read_array(tg_ome_level *l, tg_store *store, const tg_cancel *cancel,
                             tg_error *err)
 {
@@ -110,6 +124,11 @@ static tg_status read_array(tg_ome_level *l, tg_store *store, const tg_cancel *c
     TG_TRY(tg_array_get_info(a, &info, err));
     l->ndim = info.ndim;
     memcpy(l->shape, info.shape, sizeof l->shape);
+    bool named = false;
+    for (uint32_t i = 0; i < l->ndim; i++)
+        named |= info.dimension_name[i] != NULL;
+    if (!named)
+        name_axes(l);
     for (uint32_t i = 0; i < l->ndim; i++) {
         const char *name = info.dimension_name[i];
         l->scale[i] = 1;

@@ -14,7 +14,8 @@ typedef struct tg_ome_level {
     uint32_t level;   /* place in the image's list of datasets */
     uint32_t ndim;
     uint64_t shape[TG_MAX_NDIM];
-    /* By the image's axes, else the array's dimension_names; "" where neither says. */
+    /* By the image's axes, else the array's dimension_names ("" where these leave one out). An
+     * array that names none has d0, d1, ..., z, y, x. */
     char axis[TG_MAX_NDIM][TG_OME_NAME_BYTES], unit[TG_MAX_NDIM][TG_OME_NAME_BYTES];
     double scale[TG_MAX_NDIM]; /* dataset's times the image's; 1 where none is said */
 } tg_ome_level;
