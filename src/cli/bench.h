@@ -47,6 +47,9 @@ typedef struct bench_result {
     uint64_t write_ns[TG_LATENCY_BUCKETS];
     double memcpy_us;  /* of one frame; 0: not measured */
     double source_fps; /* what the source reached; 0: not paced */
+    /* Of a run over regions: frames are calls. */
+    double cpu_seconds, plan_seconds;
+    uint64_t in_flight_peak, units_read, units_written;
 } bench_result;
 
 typedef void (*bench_fn)(void *arg, bench_result *result);
@@ -131,6 +134,7 @@ int bench_limits(cli *c, const bench_options *o);
 int bench_record(cli *c, const bench_options *o);
 int bench_sweep(cli *c, const bench_options *o);
 int bench_annotate(cli *c, const bench_options *o);
+int bench_apply(cli *c, const bench_options *o);
 
 /* Members "machine": cpu, cores, memory, kernel, file system of dir, checksum form. */
 void bench_machine_json(json_out *j, const char *dir);

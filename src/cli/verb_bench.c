@@ -13,10 +13,11 @@ static const cli_option options_table[] = {
      "interleaved rounds, the median counts (3; sweep: 1)"},
     {"scenario", CLI_LIST, AT(scenario), "NAME",
      "record: frames8m, frames772, null, paced, crops, crops-paced, slow-codec, or a letter "
-     "a-e; "
-     "repeatable (all)"},
+     "a-e; apply: seed, rois32, rois64, rois, threshold-raw, threshold-zstd; repeatable (all)"},
     {"sink", CLI_CHOICE, AT(sink), "disk|tmpfs|null", "record: where the frames go (disk)"},
     {"quick", CLI_FLAG, AT(quick), NULL, "a twentieth of the work: does it run?"},
+    {"alone", CLI_FLAG, AT(alone), NULL,
+     "record, apply: nothing beside it, as bench/peers runs it"},
     {"bytes", CLI_SIZE, AT(bytes), "SIZE", "limits: written per measurement; sweep: per trial"},
     {"sweep", CLI_FLAG, AT(sweep), NULL,
      "record: try chunk sizes, codecs, shard sizes and threads with one kind of frame"},
@@ -78,25 +79,28 @@ static int run(cli *c, void *options)
     }
     if (strcmp(what, "annotate") == 0)
         return bench_annotate(c, o);
+    if (strcmp(what, "apply") == 0)
+        return bench_apply(c, o);
     if (strcmp(what, "limits") == 0)
         return bench_limits(c, o);
     if (strcmp(what, "record") == 0)
         return o->sweep ? bench_sweep(c, o) : bench_record(c, o);
-    (void)cli_fail(&c->err, TG_INVALID, "got '%.60s', want bench limits, record or annotate",
-                   what);
+    (void)cli_fail(&c->err, TG_INVALID,
+                   "got '%.60s', want bench limits, record, apply or annotate", what);
     return CLI_USAGE;
 }
 
 const cli_verb cli_bench = {
     .name = "bench",
-    .operands = "limits|record|annotate",
+    .operands = "limits|record|apply|annotate",
     .least = 1,
     .most = 1,
-    .summary = "measure this machine's limits, and how near recording comes to them",
+    .summary = "measure this machine's limits, and how near the jobs come to them",
     .example = "  tidegate bench limits --dir /data\n"
                "  tidegate bench record --scenario frames8m --dir /data --json\n"
                "  tidegate bench record --sweep --shape 2048,2048 --dtype uint16 --dir /data "
                "--report sweep.html\n"
+               "  tidegate bench apply --scenario rois64 --dir /data --json\n"
                "  tidegate bench annotate --generate /data/made --shape 300,400 --fill 500\n",
     .options = options_table,
     .n_options = sizeof options_table / sizeof options_table[0],

@@ -168,6 +168,20 @@ def other_verbs_print_their_json(c):
     same(cat["shape"], [2], "shape")
 
 
+def bench_apply(c):
+    """Every scenario runs; all calls of the seed's experiment are in flight at once."""
+    apply = c.json("bench", "apply", "--quick", "--rounds", 1)
+    scenarios = {s["name"]: s for s in apply["scenarios"]}
+    seeds = {f"seed, chunks of {chunk}, regions of {width}" for chunk in (1, 2, 4) for width in (1, 2)}
+    same(set(scenarios), seeds | {"rois32", "rois64", "rois", "threshold-raw", "threshold-zstd"}, "scenarios")
+    for name, scenario in scenarios.items():
+        assert scenario["ratio"] > 0, name
+        for contender in scenario["contenders"]:
+            assert contender["calls"] > 0, (name, contender["name"])
+        for contender in scenario["contenders"][1:] if name in seeds else []:
+            same(contender["in_flight_peak"], 16 if name.endswith("1") else 9, name)
+
+
 @test
 def bench_prints_its_json(c):
     machine = {"cpu": str, "cores": int, "memory_bytes": int, "kernel": str, "architecture": str, "file_system": str,
@@ -181,6 +195,9 @@ def bench_prints_its_json(c):
     same([s["name"] for s in record["scenarios"]], ["crops"], "scenarios")
     for contender in record["scenarios"][0]["contenders"]:
         assert contender["mib_per_s"] > 0, contender["name"]
+    alone = c.json("bench", "record", "--quick", "--alone", "--scenario", "crops", "--rounds", 1, "--memory", "64MiB")
+    same([k["name"] for k in alone["scenarios"][0]["contenders"]], ["tidegate"], "alone")
+    bench_apply(c)
     sweep = c.json("bench", "record", "--sweep", "--bytes", "4MiB", "--chunk-frames", "1,4", "--codec", "none", "--codec",
                    "zstd:1", "--shard", "none", "--shape", "64,64", "--report", "s.html")
     same(len(sweep["trials"]), 4, "trials")
@@ -198,6 +215,7 @@ def every_verb_fails_in_json(c):
     check_error(c, "bench", "nothing", status=2, code="invalid argument")
     check_error(c, "bench", "limits", "--dir", "nowhere", status=2, code="invalid argument")
     check_error(c, "bench", "record", "--scenario", "z", status=2, code="invalid argument")
+    check_error(c, "bench", "apply", "--scenario", "paced", status=2, code="invalid argument")
     c.run("record", "a.zarr", "--from", "test:40x30:u16", "--frames", 2)
     check_error(c, "record", "a.zarr", "--from", "test:40x30:u16", "--frames", 2, status=2, code="already exists")
     check_error(c, "cat", "a.zarr/0", "--memory", "1KiB", status=2, code="over the budget")
