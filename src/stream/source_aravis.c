@@ -53,20 +53,41 @@ static void on_control_lost(ArvDevice *device, void *user)
     ((aravis_source *)user)->lost = true;
 }
 
+/* A string that the camera says of itself; "": it says none. A register that is filled to its
+ * end has no NUL, and Aravis hands out its bytes as they are: its length bounds what is read.
+ */
+static void read_string(const aravis_source *s, const char *feature, char *dst, size_t cap)
+{
+    ArvGcNode *node = arv_device_get_feature(arv_camera_get_device(s->camera), feature);
+    dst[0] = '\0';
+    if (node == NULL || !ARV_IS_GC_STRING(node))
+        return;
+    ArvGcString *string = ARV_GC_STRING(node);
+    const char *text = arv_gc_string_get_value(string, NULL);
+    gint64 most = ARV_IS_GC_REGISTER(node) ? arv_gc_string_get_max_length(string, NULL) : 0;
+    size_t room = most > 0 && (guint64)most < cap ? (size_t)most : cap - 1;
+    size_t n = text == NULL ? 0 : strnlen(text, room);
+    if (n > 0)
+        memcpy(dst, text, n);
+    dst[n] = '\0';
+}
+
 static tg_status connect_camera(aravis_source *s, const char *id, tg_error *err)
 {
     GError *why = NULL;
     const char *given = id[0] == '\0' ? "any" : id;
+    char vendor[64], model[64], device[64];
     s->camera = arv_camera_new(id[0] == '\0' ? NULL : id, &why);
     if (s->camera == NULL)
         return aravis_fail(err, TG_NOT_FOUND, given, "cannot be opened", why);
-    const char *device = arv_camera_get_device_id(s->camera, NULL);
-    const char *name = id[0] != '\0' ? id : device != NULL ? device : given;
+    read_string(s, "DeviceID", device, sizeof device);
+    if (device[0] == '\0')
+        read_string(s, "DeviceSerialNumber", device, sizeof device);
+    read_string(s, "DeviceVendorName", vendor, sizeof vendor);
+    read_string(s, "DeviceModelName", model, sizeof model);
+    const char *name = id[0] == '\0' && device[0] != '\0' ? device : given;
     (void)g_strlcpy(s->base.info.name, name, sizeof s->base.info.name);
-    const char *vendor = arv_camera_get_vendor_name(s->camera, NULL);
-    const char *model = arv_camera_get_model_name(s->camera, NULL);
-    (void)g_snprintf(s->base.info.model, sizeof s->base.info.model, "%s %s",
-                     vendor == NULL ? "" : vendor, model == NULL ? "" : model);
+    (void)g_snprintf(s->base.info.model, sizeof s->base.info.model, "%s %s", vendor, model);
     s->gige = arv_camera_is_gv_device(s->camera) != FALSE;
     (void)g_signal_connect(arv_camera_get_device(s->camera), "control-lost",
                            G_CALLBACK(on_control_lost), s);

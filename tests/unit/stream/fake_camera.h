@@ -14,7 +14,8 @@
 static const char fake[] = "/usr/bin/arv-fake-gv-camera-0.8";
 static const char address[] = "aravis:127.0.0.1";
 
-static inline pid_t start_camera(const char *lost_per_thousand)
+/* genicam: a description of its features in a file; NULL: its own. */
+static inline pid_t start_camera_as(const char *lost_per_thousand, const char *genicam)
 {
     pid_t pid = fork();
     if (pid == 0) {
@@ -22,10 +23,15 @@ static inline pid_t start_camera(const char *lost_per_thousand)
         if (null < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
             _exit(126);
         (void)execl(fake, fake, "-i", "127.0.0.1", "-s", "TG01", "-r", lost_per_thousand,
-                    (char *)NULL);
+                    genicam == NULL ? (char *)NULL : "-g", genicam, (char *)NULL);
         _exit(127);
     }
     return pid;
+}
+
+static inline pid_t start_camera(const char *lost_per_thousand)
+{
+    return start_camera_as(lost_per_thousand, NULL);
 }
 
 static inline void end_camera(pid_t pid)

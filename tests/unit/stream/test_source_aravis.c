@@ -174,6 +174,56 @@ static void lost_packets_make_partial_frames(void)
     end_camera(pid);
 }
 
+/* A GenICam description of just what we ask for, whose vendor register ends inside the name. */
+static const char short_vendor[] =
+    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+    "<RegisterDescription ModelName=\"Short\" VendorName=\"Test\" StandardNameSpace=\"None\" "
+    "SchemaMajorVersion=\"1\" SchemaMinorVersion=\"0\" SchemaSubMinorVersion=\"1\" "
+    "MajorVersion=\"1\" MinorVersion=\"0\" SubMinorVersion=\"0\" ToolTip=\"\" "
+    "ProductGuid=\"0\" VersionGuid=\"0\" "
+    "xmlns=\"http://www.genicam.org/GenApi/Version_1_0\">\n"
+    "<Category Name=\"Root\"><pFeature>Width</pFeature></Category>\n"
+    "<StringReg Name=\"DeviceVendorName\"><Address>0x48</Address><Length>4</Length>"
+    "<AccessMode>RO</AccessMode><pPort>Device</pPort></StringReg>\n"
+    "<StringReg Name=\"DeviceModelName\"><Address>0x68</Address><Length>4</Length>"
+    "<AccessMode>RO</AccessMode><pPort>Device</pPort></StringReg>\n"
+    "<IntReg Name=\"Width\"><Address>0x100</Address><Length>4</Length>"
+    "<AccessMode>RW</AccessMode><pPort>Device</pPort><Sign>Unsigned</Sign>"
+    "<Endianess>BigEndian</Endianess></IntReg>\n"
+    "<IntReg Name=\"Height\"><Address>0x104</Address><Length>4</Length>"
+    "<AccessMode>RW</AccessMode><pPort>Device</pPort><Sign>Unsigned</Sign>"
+    "<Endianess>BigEndian</Endianess></IntReg>\n"
+    "<IntReg Name=\"PixelFormatRegister\"><Address>0x128</Address><Length>4</Length>"
+    "<AccessMode>RW</AccessMode><pPort>Device</pPort><Sign>Unsigned</Sign>"
+    "<Endianess>BigEndian</Endianess></IntReg>\n"
+    "<Enumeration Name=\"PixelFormat\"><EnumEntry Name=\"Mono8\"><Value>0x01080001</Value>"
+    "</EnumEntry><pValue>PixelFormatRegister</pValue></Enumeration>\n"
+    "<IntSwissKnife Name=\"PayloadSize\"><pVariable Name=\"W\">Width</pVariable>"
+    "<pVariable Name=\"H\">Height</pVariable><Formula>W * H</Formula></IntSwissKnife>\n"
+    "<Port Name=\"Device\"></Port>\n</RegisterDescription>\n";
+
+static void names_need_not_end_with_nul(void)
+{
+    char file[] = "/tmp/tg-genicam-XXXXXX";
+    int fd = mkstemp(file);
+    tg_source *s = NULL;
+    tg_error err = {0};
+    tg_source_info info = {.size = sizeof info};
+
+    CHECK(fd >= 0 && write(fd, short_vendor, sizeof short_vendor - 1) > 0 && close(fd) == 0);
+    pid_t pid = start_camera_as("0", file);
+    CHECK_STATUS(open_camera(NULL, 0, &s, &err), TG_OK);
+    if (s != NULL) {
+        tg_source_get_info(s, &info);
+        CHECK(strcmp(info.model, "Arav Fake") == 0);
+    } else {
+        fprintf(stderr, "%s\n", err.msg);
+    }
+    tg_source_close(s);
+    end_camera(pid);
+    CHECK(unlink(file) == 0);
+}
+
 static void no_such_camera(void)
 {
     tg_source *s = NULL;
@@ -189,6 +239,7 @@ static const struct test tests[] = {
     {"features are checked and named", features_are_checked_and_named},
     {"formats without a form are refused", formats_without_a_form_are_refused},
     {"lost packets make partial frames", lost_packets_make_partial_frames},
+    {"names need not end with NUL", names_need_not_end_with_nul},
     {"no such camera", no_such_camera},
 };
 
