@@ -15,8 +15,7 @@ static const cli_option options_table[] = {
     {"out", CLI_TEXT, AT(out), "PLAN", "the plan's file, which every process must see"},
     {"parts", CLI_COUNT, AT(parts), "N", "how many parts (1)"},
     {"op", CLI_TEXT, AT(op), "NAME[:k=v,...]", "a built-in operation: gaussian:sigma=2"},
-    {"exec", CLI_TEXT, AT(exec), "'CMD {in} {out}'",
-     "a command for each region, over .npy (not there yet)"},
+    {"exec", CLI_TEXT, AT(exec), "'CMD {in} {out}'", "a command for each region, over .npy"},
     {"plugin", CLI_TEXT, AT(plugin), "FILE.so[:SYM]",
      "a function of a shared object (tidegate/plugin.h)"},
     {"worker", CLI_TEXT, AT(worker), "CMD",
@@ -92,8 +91,8 @@ static tg_status parse_on_error(const char *text, tg_apply_options *r, tg_error 
 
     if (text == NULL || strcmp(text, "stop") == 0)
         return TG_OK;
-    r->skip_failed = strcmp(text, "skip") == 0;
-    if (r->skip_failed)
+    r->skip_failed = true; /* retry:N: left out when all tries have failed */
+    if (strcmp(text, "skip") == 0)
         return TG_OK;
     if (strncmp(text, "retry:", 6) != 0 || tg_parse_u64(text + 6, &n, NULL) != TG_OK ||
         n > 1000)
@@ -119,7 +118,7 @@ tg_status apply_request(cli *c, const apply_options *o, tg_apply_options *r)
                             .keep_undo = o->keep_undo,
                             .dtype = o->dtype.kind == TG_DT_NONE ? NULL : &o->dtype,
                             .codec = o->codec,
-                            .call_timeout_ms = (uint64_t)(o->call_timeout * 1000),
+                            .call_timeout_ms = (uint64_t)(o->call_timeout * 1000 + 0.999),
                             .commit_interval_ms = (uint64_t)(o->commit_interval * 1000),
                             .progress = cli_progress_report,
                             .progress_user = &c->progress};

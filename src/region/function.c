@@ -165,6 +165,8 @@ tg_status tg_function_open(tg_function **out, char kind, const char *text,
         return open_op(out, text, env, err);
     case 'p':
         return tg_function_open_plugin(out, text, env, err);
+    case 'e':
+        return tg_function_open_exec(out, text, env, err);
     default:
         return tg_fail(err, TG_UNSUPPORTED, "functions of kind '%c' are not built in", kind);
     }
