@@ -157,6 +157,8 @@ typedef struct tg_annotate_result {
     bool sorted_before; /* the sorted peaks of an earlier run were used */
     double fraction_done;
     double sort_seconds, score_seconds, rank_seconds, image_seconds, seconds;
+    /* most that was reserved of the budget while a stage ran */
+    uint64_t sort_memory, score_memory, rank_memory, image_memory;
     bool whole;    /* all units are done and merged */
     bool late;     /* the deadline was reached */
     bool cut_data; /* a cut .ibd was read as far as it goes */

@@ -11,7 +11,7 @@ typedef struct annotate_options {
     cli_common common;
     cli_list db;
     bool strict_db, fixed, scores, merge, resume, overwrite, strict, lenient;
-    const char *adducts, *losses, *mods, *polarity, *resolving_power, *part;
+    const char *adducts, *losses, *mods, *polarity, *resolving_power, *part, *report;
     int mode, instrument, images, duplicates, grid_from;
     double sigma, ppm, fdr, deadline;
     uint64_t decoys, seed, segment;
@@ -23,5 +23,9 @@ _Static_assert(sizeof(annotate_options) <= CLI_OPTIONS_BYTES, "CLI_OPTIONS_BYTES
 
 /* What the words ask for; lists and texts are borrowed from o and the arguments. */
 TG_MUST_USE tg_status annotate_request(cli *c, annotate_options *o, tg_annotate_options *out);
+/* The page of --report. */
+TG_MUST_USE tg_status annotate_write_report(cli *c, const annotate_options *o,
+                                            const tg_annotate_options *request,
+                                            const tg_annotate_result *r, tg_error *err);
 
 #endif

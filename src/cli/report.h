@@ -5,6 +5,7 @@
 #ifndef TG_CLI_REPORT_H
 #define TG_CLI_REPORT_H
 
+#include "tidegate/annotate.h"
 #include "tidegate/region.h"
 #include "tidegate/stream.h"
 
@@ -65,9 +66,54 @@ typedef struct report_apply {
     const report_rows *numbers, *settings;
 } report_apply;
 
+/* --- An annotation ---------------------------------------------------------------------- */
+
+enum {
+    REPORT_BEST = 24,
+    REPORT_CURVES = 32,
+    REPORT_POINTS = 256,
+    REPORT_DOTS = 3000,
+    REPORT_BINS = 1000, /* of m/z, of REPORT_BIN u each; what is beyond is in the last */
+    REPORT_BIN = 5
+};
+
+typedef struct report_ion {
+    char ion[128], formula[128], name[128];
+    double mz, fdr, msm;
+} report_ion;
+
+/* Targets that score as high, against their FDR: of a database and modifier. Thinned out evenly
+ * where there are more than there is room for: one point of `step`. */
+typedef struct report_curve {
+    char name[128];
+    double targets[REPORT_POINTS], fdr[REPORT_POINTS];
+    size_t n, seen, step;
+    double sure; /* targets with FDR <= 0.1 */
+} report_curve;
+
+typedef struct report_annotate {
+    const char *title, *verdict, *out; /* out: where the images are */
+    bool good;
+    const tg_annotate_result *result;
+    double ppm; /* half width of a window */
+    uint64_t rss_bytes, budget_bytes;
+    report_ion best[REPORT_BEST];
+    size_t n_best;
+    report_curve curve[REPORT_CURVES];
+    size_t n_curves, curves_seen;
+    char last_curve[256];                       /* its database and modifier */
+    double mz[REPORT_DOTS], error[REPORT_DOTS]; /* ppm */
+    bool sure[REPORT_DOTS];                     /* FDR <= 0.1 */
+    size_t n_dots, dots_seen, dot_step;
+    uint32_t bin[REPORT_BINS], sure_bin[REPORT_BINS];
+    uint64_t rows;
+    const report_rows *numbers, *settings;
+} report_annotate;
+
 /* What could not be written shows in ferror(f). */
 void report_write_record(FILE *f, const report_record *r);
 void report_write_sweep(FILE *f, const report_sweep *s);
 void report_write_apply(FILE *f, const report_apply *r);
+void report_write_annotate(FILE *f, const report_annotate *r);
 
 #endif

@@ -49,7 +49,8 @@ static const char style[] =
     ".line.five{stroke:var(--five)}\n"
     ".area.in{fill:var(--in)}.area.out{fill:var(--out)}.area.queue{fill:var(--queue)}"
     ".area.mem{fill:var(--mem)}.area.bad{fill:var(--bad)}\n"
-    ".bar.in{fill:var(--in)}.bar.out{fill:var(--out)}.bar{fill-opacity:.8}\n"
+    ".bar.in{fill:var(--in)}.bar.out{fill:var(--out)}.bar.queue{fill:var(--queue)}"
+    ".bar.mem{fill:var(--mem)}.bar{fill-opacity:.8}\n"
     ".dot.in{fill:var(--in)}.dot.out{fill:var(--out)}.dot.queue{fill:var(--queue)}"
     ".dot.mem{fill:var(--mem)}.dot.four{fill:var(--four)}.dot.five{fill:var(--five)}\n"
     ".mark.soft{stroke:var(--soft)}.mark.stop{stroke:var(--bad)}.mark.mem{stroke:var(--mem)}"
@@ -68,6 +69,12 @@ static const char style[] =
     "tr.no td{color:var(--soft)}.bad td,.bad th{color:var(--bad)}\n"
     ".meter{display:inline-block;height:8px;border-radius:4px;background:var(--in);"
     "opacity:.75;vertical-align:middle}.best .meter{background:var(--good);opacity:1}\n"
+    ".shots{display:grid;grid-template-columns:repeat(auto-fill,minmax(148px,1fr));gap:14px}\n"
+    "figure{margin:0;min-width:0}figure img{display:block;width:100%;height:150px;"
+    "object-fit:contain;object-position:left bottom;image-rendering:pixelated;"
+    "filter:url(#colours)}\n"
+    "figcaption{font-size:12px;line-height:1.35;color:var(--soft);overflow-wrap:anywhere;"
+    "margin-top:4px}figcaption b{color:var(--ink);display:block}\n"
     "footer{margin-top:18px;color:var(--soft);font-size:12.5px}\n";
 
 void page_begin(FILE *f, const char *title, const char *verdict, bool good)

@@ -51,6 +51,8 @@ static const cli_option options_table[] = {
     {"lenient", CLI_FLAG, AT(lenient), NULL,
      "leave out broken spectra, use a cut file as far as it goes (exit 3)"},
     {"duplicates", CLI_CHOICE, AT(duplicates), "sum|error", "two spectra on one pixel (sum)"},
+    {"report", CLI_TEXT, AT(report), "FILE.html",
+     "one page: images, FDR curves, mass errors, time and memory of the stages"},
     {"grid-from", CLI_CHOICE, AT(grid_from), "position|3DPosition",
      "what pixels are told by (position)"},
 };
@@ -241,6 +243,10 @@ static void result_json(cli *c, const tg_annotate_result *r)
     json_double(j, "score_seconds", r->score_seconds);
     json_double(j, "rank_seconds", r->rank_seconds);
     json_double(j, "image_seconds", r->image_seconds);
+    json_u64(j, "sort_memory", r->sort_memory);
+    json_u64(j, "score_memory", r->score_memory);
+    json_u64(j, "rank_memory", r->rank_memory);
+    json_u64(j, "image_memory", r->image_memory);
     json_double(j, "seconds", r->seconds);
     json_u64(j, "rss_bytes_peak", cli_rss_peak());
 }
@@ -279,18 +285,28 @@ static int exit_of(cli *c, tg_status st, const tg_annotate_result *r)
 static int run(cli *c, void *options)
 {
     CLI_AUTO(cli_auto_runtime) tg_runtime *rt = NULL;
+    annotate_options *o = options;
     tg_annotate_options request;
     tg_annotate_result r = {.size = sizeof r};
 
-    if (annotate_request(c, options, &request) != TG_OK ||
+    if (annotate_request(c, o, &request) != TG_OK ||
         cli_runtime(c, c->common->memory, &rt) != TG_OK)
         return CLI_USAGE;
     tg_status st = tg_annotate(rt, &request, &r, c->cancel, &c->err);
     cli_progress_end(&c->progress);
-    result_json(c, &r);
     if (st == TG_OK)
         result_text(c, &r);
-    return exit_of(c, st, &r);
+    const int code = exit_of(c, st, &r);
+    if (o->report != NULL && r.spectra > 0) {
+        tg_error failed;
+        if (annotate_write_report(c, o, &request, &r, &failed) != TG_OK && st == TG_OK) {
+            c->err = failed;
+            result_json(c, &r);
+            return CLI_FAILED;
+        }
+    }
+    result_json(c, &r);
+    return code;
 }
 
 static void defaults(void *options)

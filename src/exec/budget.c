@@ -22,7 +22,7 @@ typedef struct waiter {
 struct tg_budget {
     tg_mutex lock; /* guards all below */
     tg_cond changed;
-    uint64_t total, used, peak;
+    uint64_t total, used, peak, stage_peak;
     int64_t released_ns; /* when bytes were last given back */
     waiter *first;       /* in order of arrival; each lies on the stack of its thread */
 };
@@ -54,6 +54,7 @@ static bool take(tg_budget *b, uint64_t bytes)
         return false;
     b->used += bytes;
     b->peak = b->used > b->peak ? b->used : b->peak;
+    b->stage_peak = b->used > b->stage_peak ? b->used : b->stage_peak;
     return true;
 }
 
@@ -169,6 +170,14 @@ static uint64_t read_locked(const tg_budget *b, const uint64_t *field)
 uint64_t tg_budget_used(const tg_budget *b)
 {
     return read_locked(b, &b->used);
+}
+
+uint64_t tg_budget_stage_peak(tg_budget *b)
+{
+    TG_LOCKED(&b->lock);
+    uint64_t most = b->stage_peak;
+    b->stage_peak = b->used;
+    return most;
 }
 
 uint64_t tg_budget_peak(const tg_budget *b)

@@ -34,6 +34,8 @@ TG_MUST_USE tg_status tg_budget_wait(tg_budget *b, uint64_t bytes, uint64_t held
 void tg_budget_release(tg_budget *b, uint64_t bytes);
 uint64_t tg_budget_total(const tg_budget *b);
 uint64_t tg_budget_used(const tg_budget *b);
+/* The most that was reserved at once since the last call of this: of a stage of one job. */
+uint64_t tg_budget_stage_peak(tg_budget *b);
 
 /* --- Pool ---------------------------------------------------------------- */
 

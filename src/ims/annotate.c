@@ -159,6 +159,7 @@ static tg_status score(stage *s, tg_error *err)
     }
     TG_TRY(tg_journal_sync(journal, err));
     s->result->score_seconds = tg_job_seconds(start);
+    s->result->score_memory = tg_budget_stage_peak(j->budget);
     return tg_journal_close(journal, err); /* freed at the end of the scope */
 }
 
@@ -213,6 +214,7 @@ static tg_status write_whole(stage *s, const tg_results *results, const tg_ranki
         TG_TRY(
             tg_write_images(j, results, ranking, s->out, &s->result->images, s->cancel, err));
     s->result->image_seconds = tg_job_seconds(start);
+    s->result->image_memory = tg_budget_stage_peak(j->budget);
     TG_TRY(tg_store_sync(s->out, s->cancel, err));
     TG_TRY(tg_write_manifest(j, results, ranking, s->result->rows, s->result->images, s->out,
                              err));
@@ -240,6 +242,7 @@ static tg_status finish(stage *s, tg_error *err)
     TG_TRY(tg_rank(&ranking, j->space, j->plan, results, j->budget, s->cancel, err));
     fill_result(s, results, ranking);
     s->result->rank_seconds = tg_job_seconds(start);
+    s->result->rank_memory = tg_budget_stage_peak(j->budget);
     if (!whole)
         return tg_write_tables(j, results, ranking, s->out, false, &s->result->rows, err);
     TG_TRY(win_merge(s, &won, err));
@@ -317,7 +320,9 @@ static tg_status run_stages(stage *s, tg_error *err)
     TG_TRY(tg_ims_side_open(&s->side, j->side_dir, err));
     if (j->o.merge && j->o.n_parts == 0)
         TG_TRY(count_parts(s, err));
+    (void)tg_budget_stage_peak(j->budget);
     tg_status st = tg_job_peaks(j, err);
+    s->result->sort_memory = tg_budget_stage_peak(j->budget);
     if (st == TG_TIMED_OUT)
         return late_before_scores(s, err);
     TG_TRY(st);

@@ -17,6 +17,8 @@ import sys
 import tempfile
 import zlib
 
+from page import check_page
+
 TIDEGATE, DATA = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
 OWN = DATA / "synthetic-own"
 SECONDS = 300
@@ -190,6 +192,27 @@ def check_channels():
         assert window["min"] == window["start"] == 0 and window["max"] == window["end"], window
         assert abs(window["end"] - want) <= 1e-6 * want, (c, want)
     assert call("validate", whole() / "ion_images.zarr")["valid"]
+
+
+def check_report():
+    """The page stands alone: images of the best ions, charts of FDR, errors, masses, time and memory."""
+    out = call(*data(), "r <1>", *OPTIONS, "--report", "r.html")
+    words = check_page(pathlib.Path("r.html"), 5, images=25)  # the 24 best, and the sum of intensities
+    rows = sorted(csv.DictReader(open("r <1>/annotations.csv")), key=lambda r: (float(r["fdr"]), -float(r["msm"])))
+    for row in rows[:24]:
+        assert row["ion"] in words and f"m/z {float(row['mz']):.4f}" in words, row
+    for part in ("r <1>", "Every ion was scored", "false discovery rate", "db +Na", "ppm", "ceiling 256 MiB", "score",
+                 "annotations by m/z"):
+        assert part in words or part in pathlib.Path("r.html").read_text(), part
+    assert all(0 < out[f"{s}_memory"] <= 256 << 20 for s in ("sort", "score", "rank", "image")), out
+    call(*data(), "r <1>", *OPTIONS, "--resume", "--report", "again.html")  # of what is whole
+    assert rows[0]["ion"] in check_page(pathlib.Path("again.html"), 5, images=25)
+    call(*data(), "none", *OPTIONS, "--images", "none", "--report", "none.html")
+    assert "no image here" in check_page(pathlib.Path("none.html"), 5)
+    call(*data(), "late", *OPTIONS, "--deadline", "1ms", "--report", "late.html", want=3)
+    assert "--resume goes on" in check_page(pathlib.Path("late.html"), 2)
+    bad = call(*data(), "bad", *OPTIONS, "--images", "none", "--report", "no/such/r.html", want=1)
+    assert "no/such/r.html" in bad["error"]["message"], bad
 
 
 def main():

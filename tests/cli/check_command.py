@@ -5,7 +5,6 @@
 """
 import argparse
 import csv
-import html.parser
 import json
 import os
 import pathlib
@@ -18,6 +17,8 @@ import sys
 import tempfile
 import time
 import traceback
+
+from page import check_page
 
 SECONDS = 120
 MIB = 1 << 20
@@ -357,45 +358,6 @@ def metadata_is_kept(c):
     (pathlib.Path(c.folder) / "bad.json").write_text('{"a":')
     c.run("record", "b.zarr", "--from", "test:16x8:u8", "--frames", 3, "--meta", "bad.json", status=2)
     assert not (pathlib.Path(c.folder) / "b.zarr").exists()
-
-
-class Page(html.parser.HTMLParser):
-    """Tags that are opened and closed in order, and no word that fetches something."""
-
-    VOID = {"meta", "br", "path", "rect", "circle"}
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.charts, self.words = [], 0, ""
-
-    def handle_starttag(self, tag, attrs):
-        for name, value in attrs:
-            assert name not in ("src", "href", "srcset", "data") and "url(" not in (value or ""), (tag, name, value)
-        assert tag not in ("script", "link", "img", "iframe"), tag
-        self.charts += tag == "svg"
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.handle_starttag(tag, attrs)
-
-    def handle_endtag(self, tag):
-        if tag not in self.VOID:
-            same(tag, self.open.pop(), "closing tag")
-
-    def handle_data(self, data):
-        assert "@import" not in data and "url(" not in data, data[:100]
-        self.words += data
-
-
-def check_page(path, least_charts):
-    page = Page()
-    page.feed(path.read_text())
-    page.close()
-    same(page.open, [], "tags left open")
-    assert page.charts >= least_charts, f"{page.charts} charts"
-    assert not re.search(r"\bnan\b|\binf\b", page.words), "a number that is none"
-    return page.words
 
 
 @test
