@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define XML_ROOM ((size_t)1 << 20)
+#define LEAST_ROOM ((uint64_t)1 << 20) /* for the text of the .imzML */
+#define MOST_ROOM  ((uint64_t)16 << 20)
 
 size_t tg_ims_type_bytes(tg_ims_type t)
 {
@@ -296,16 +297,29 @@ static tg_status check_uuid(tg_imzml *m, const tg_cancel *cancel, tg_error *err)
 /* --- Opening --------------------------------------------------------------------------------
  */
 
+/* An eighth of what is free, as for the .ibd: few requests. */
+static uint64_t room_for_text(const tg_imzml *m, uint64_t size)
+{
+    uint64_t n = m->budget == NULL
+                     ? LEAST_ROOM
+                     : (tg_budget_total(m->budget) - tg_budget_used(m->budget)) / 8;
+    n = n < MOST_ROOM ? n : MOST_ROOM;
+    n = n < size ? n : size;
+    return n > LEAST_ROOM ? n : LEAST_ROOM;
+}
+
 static tg_status read_document(tg_imzml *m, const tg_imzml_options *options,
                                const tg_cancel *cancel, tg_error *err)
 {
-    TG_TRY(reserve(m, XML_ROOM + TG_XML_MEMORY_BYTES, err));
-    uint8_t *room = tg_alloc(XML_ROOM);
-    tg_status st = room == NULL
-                       ? tg_fail(err, TG_NO_MEMORY, "no memory for %zu bytes", XML_ROOM)
-                       : tg_imzml_read(m, options, room, XML_ROOM, cancel, err);
+    uint64_t size;
+    TG_TRY(tg_store_size(m->source.store, m->source.xml_key, &size, cancel, err));
+    size_t n = (size_t)room_for_text(m, size);
+    TG_TRY(reserve(m, n + TG_XML_MEMORY_BYTES, err));
+    uint8_t *room = tg_alloc(n);
+    tg_status st = room == NULL ? tg_fail(err, TG_NO_MEMORY, "no memory for %zu bytes", n)
+                                : tg_imzml_read(m, options, room, n, cancel, err);
     tg_free(room);
-    release(m, XML_ROOM + TG_XML_MEMORY_BYTES);
+    release(m, n + TG_XML_MEMORY_BYTES);
     return st;
 }
 

@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "base/crc32c.h"
-#include "base/sys.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -21,8 +20,7 @@
 #define DEFAULT_SEED    42
 #define DEFAULT_SEGMENT ((uint64_t)4 << 20)
 #define LEAST_SEGMENT   ((uint64_t)4096)
-#define EDGE            ((uint64_t)64 << 10) /* of the ibd, at both ends, in its digest */
-#define MAX_MZ_WIDTH    1e5                  /* ppm */
+#define MAX_MZ_WIDTH    1e5 /* ppm */
 
 double tg_job_seconds(int64_t since_ns)
 {
@@ -166,46 +164,6 @@ static tg_status open_databases(tg_job *j, tg_error *err)
     return TG_OK;
 }
 
-/* Checksum of a range of a value, through a buffer. */
-static tg_status sum_range(tg_store *store, const char *key, uint64_t from, uint64_t to,
-                           uint32_t *crc, const tg_cancel *cancel, tg_error *err)
-{
-    const size_t room_bytes = (size_t)1 << 20;
-    TG_AUTO(tg_mem_ptr) room = tg_alloc(room_bytes);
-    if (room == NULL)
-        return tg_fail(err, TG_NO_MEMORY, "no memory to sum '%s'", key);
-    for (uint64_t at = from; at < to;) {
-        size_t n = to - at < room_bytes ? (size_t)(to - at) : room_bytes, got;
-        TG_TRY(tg_store_get_into(store, key, tg_range_at(at, n), room, room_bytes, &got, NULL,
-                                 cancel, err));
-        *crc = tg_crc32c(*crc, room, n);
-        at += n;
-    }
-    return TG_OK;
-}
-
-/* The .imzML whole, which says how long and what the .ibd is, and both ends of the .ibd. */
-static tg_status make_data_digest(tg_job *j, tg_error *err)
-{
-    tg_ims_source *s = &j->source;
-    uint64_t xml_bytes, ibd_bytes;
-    uint32_t xml = 0, ibd = 0;
-    char text[160];
-
-    TG_TRY(tg_store_size(s->store, s->xml_key, &xml_bytes, j->cancel, err));
-    TG_TRY(tg_store_size(s->store, s->ibd_key, &ibd_bytes, j->cancel, err));
-    TG_TRY(sum_range(s->store, s->xml_key, 0, xml_bytes, &xml, j->cancel, err));
-    uint64_t edge = ibd_bytes < EDGE ? ibd_bytes : EDGE;
-    TG_TRY(sum_range(s->store, s->ibd_key, 0, edge, &ibd, j->cancel, err));
-    TG_TRY(sum_range(s->store, s->ibd_key, ibd_bytes - edge, ibd_bytes, &ibd, j->cancel, err));
-    (void)snprintf(text, sizeof text, "%llx-%08x-%llx-%08x", (unsigned long long)xml_bytes, xml,
-                   (unsigned long long)ibd_bytes, ibd);
-    j->data_digest = tg_strdup(text);
-    if (j->data_digest == NULL)
-        return tg_fail(err, TG_NO_MEMORY, "no memory for a digest");
-    return TG_OK;
-}
-
 static tg_status name_side_dir(tg_job *j, tg_error *err)
 {
     TG_AUTO(tg_text) t = {0};
@@ -244,7 +202,6 @@ tg_status tg_job_new(tg_job **out, tg_runtime *rt, const tg_annotate_options *op
         tg_cancel_deadline(j->sorting, (double)(j->deadline_ns - tg_clock_ns()) * 1e-9);
     TG_TRY(tg_ims_source_open(&j->source, options->data, cancel, err));
     TG_TRY(open_databases(j, err));
-    TG_TRY(make_data_digest(j, err));
     *out = tg_steal(j);
     return TG_OK;
 }
@@ -257,12 +214,12 @@ void tg_job_free(tg_job *j)
     tg_ion_space_free(j->space);
     tg_peaks_free(j->peaks);
     tg_store_free(j->peak_home);
+    tg_free(j->peak_dir);
     for (size_t i = 0; i < j->n_dbs; i++)
         tg_moldb_free(j->dbs[i]);
     tg_free(j->dbs);
     tg_ims_source_close(&j->source);
     tg_cancel_free(j->sorting);
-    tg_free(j->data_digest);
     tg_free(j->side_dir);
     tg_free(j->peak_prefix);
     tg_free(j->digest);
@@ -279,21 +236,25 @@ static bool is_local(const char *url)
 
 /* The store in which sorted peaks live: beside the data, so that every later annotation finds
  * them; beside the results where nothing can be written there. */
-static tg_status open_peak_home(tg_job *j, const char **dir, tg_text *path, tg_error *err)
+static tg_status open_peak_home(tg_job *j, tg_error *err)
 {
     tg_store_options options = {.size = sizeof options, .mode = TG_STORE_OPEN_OR_CREATE};
+    TG_AUTO(tg_text) path = {0};
 
     if (is_local(j->o.data)) {
-        tg_text_addf(path, "%s.tidegate", j->o.data);
-        TG_TRY(tg_text_status(path, err));
-        if (tg_store_open_fs(&j->peak_home, path->data, &options, NULL) == TG_OK) {
-            *dir = path->data;
+        tg_text_addf(&path, "%s.tidegate", j->o.data);
+        TG_TRY(tg_text_status(&path, err));
+        if (tg_store_open_fs(&j->peak_home, path.data, &options, NULL) == TG_OK) {
+            j->peak_dir = tg_text_steal(&path);
+            j->beside_data = true;
             return TG_OK;
         }
-        tg_runtime_log(j->rt, "'%s' cannot be made: sorted peaks go to '%s'", path->data,
+        tg_runtime_log(j->rt, "'%s' cannot be made: sorted peaks go to '%s'", path.data,
                        j->side_dir);
     }
-    *dir = j->side_dir;
+    j->peak_dir = tg_strdup(j->side_dir);
+    if (j->peak_dir == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "no memory for a path");
     return tg_store_open_fs(&j->peak_home, j->side_dir, &options, err);
 }
 
@@ -302,7 +263,7 @@ static tg_status name_peaks(tg_job *j, tg_error *err)
     TG_AUTO(tg_text) t = {0};
     const tg_ims_options *r = &j->o.reading;
 
-    tg_text_addf(&t, "peaks-%s-%d%d%d%d-%llu.zarr", j->data_digest, (int)r->strict,
+    tg_text_addf(&t, "peaks-%s-%d%d%d%d-%llu.zarr", j->data.digest, (int)r->strict,
                  r->duplicates_fail, r->grid_from_3d, j->o.fixed,
                  (unsigned long long)(j->segment_bytes / TG_PEAK_BYTES));
     TG_TRY(tg_text_status(&t, err));
@@ -310,25 +271,30 @@ static tg_status name_peaks(tg_job *j, tg_error *err)
     return TG_OK;
 }
 
-static tg_status sort_peaks(tg_job *j, const char *dir, tg_error *err)
+static tg_status open_data(tg_job *j, tg_imzml **m, tg_error *err)
 {
-    TG_AUTO_PTR(tg_imzml) m = NULL;
     tg_imzml_options reading = {
         .strictness = (tg_ims_strictness)j->o.reading.strict,
         .duplicates_fail = j->o.reading.duplicates_fail,
         .grid_from_3d = j->o.reading.grid_from_3d,
     };
+    TG_TRY(tg_imzml_open_store(m, j->source.store, j->source.xml_key, &reading, j->budget,
+                               j->sorting, err));
+    for (int k = 0; k < TG_N_ODDITIES; k++)
+        if ((*m)->odd[k].count > 0)
+            tg_runtime_log(j->rt, "%s", (*m)->odd[k].first);
+    return TG_OK;
+}
+
+static tg_status sort_peaks(tg_job *j, tg_imzml *m, tg_error *err)
+{
     tg_peaks_options options = {
         .segment_bytes = j->segment_bytes,
         .drop_infinite = j->o.fixed,
-        .spill_dir = dir,
+        .spill_dir = j->peak_dir,
         .progress = tg_job_relay,
         .progress_user = j,
     };
-    TG_TRY(tg_imzml_open(&m, j->o.data, &reading, j->budget, j->sorting, err));
-    for (int k = 0; k < TG_N_ODDITIES; k++)
-        if (m->odd[k].count > 0)
-            tg_runtime_log(j->rt, "%s", m->odd[k].first);
     return tg_peaks_build(m, j->peak_home, j->peak_prefix, &options, j->rt, &j->built,
                           j->sorting, err);
 }
@@ -338,23 +304,69 @@ static tg_status open_peaks(tg_job *j, tg_error *err)
     return tg_peaks_open(&j->peaks, j->peak_home, j->peak_prefix, j->budget, j->cancel, err);
 }
 
-tg_status tg_job_peaks(tg_job *j, tg_error *err)
+static bool is_peak_store(void *user, const char *name)
 {
-    TG_AUTO(tg_text) path = {0};
-    const char *dir;
-    int64_t start = tg_clock_ns();
+    bool *found = user;
+    *found = strncmp(name, "peaks-", 6) == 0;
+    return !*found;
+}
 
-    TG_TRY(open_peak_home(j, &dir, &path, err));
+/* Nothing was sorted here yet: then the data are read once, for their peaks, and their digest
+ * comes by the way. */
+static tg_status is_first_run(tg_job *j, bool *first, tg_error *err)
+{
+    bool found = false;
+    TG_TRY(tg_store_list(j->peak_home, "", is_peak_store, &found, j->cancel, err));
+    *first = !found;
+    return TG_OK;
+}
+
+static tg_status find_or_sort(tg_job *j, tg_error *err)
+{
+    TG_AUTO_PTR(tg_imzml) m = NULL;
+    bool first = false;
+
+    if (j->data.digest[0] == '\0')
+        TG_TRY(is_first_run(j, &first, err));
+    if (first)
+        TG_TRY(open_data(j, &m, err));
+    if (j->data.digest[0] == '\0')
+        TG_TRY(tg_identity_make(&j->data, &j->source, m == NULL ? NULL : &m->xml_crc32c,
+                                j->sorting, err));
     TG_TRY(name_peaks(j, err));
     tg_status st = open_peaks(j, err);
     j->sorted_before = st == TG_OK;
-    if (st == TG_NOT_FOUND) {
-        st = sort_peaks(j, dir, err);
-        if (st == TG_CANCELLED)
-            return tg_fail(err, TG_CANCELLED, "stopped while the peaks were sorted");
-        if (st == TG_OK)
-            st = open_peaks(j, err);
-    }
+    if (st != TG_NOT_FOUND)
+        return st;
+    if (m == NULL)
+        TG_TRY(open_data(j, &m, err));
+    TG_TRY(sort_peaks(j, m, err));
+    tg_imzml_free(tg_steal(m)); /* its index makes room */
+    return open_peaks(j, err);
+}
+
+/* A note that cannot be left costs the next run a pass over the .imzML, no more. */
+static void leave_note(tg_job *j)
+{
+    tg_error why = {0};
+    if (j->beside_data && !j->data_was_known &&
+        tg_identity_note(&j->data, j->peak_home, j->cancel, &why) != TG_OK)
+        tg_runtime_log(j->rt, "no note of the data: %s", why.msg);
+}
+
+tg_status tg_job_peaks(tg_job *j, tg_error *err)
+{
+    int64_t start = tg_clock_ns();
+
+    if (j->peak_home == NULL)
+        TG_TRY(open_peak_home(j, err));
+    tg_identity_recall(&j->data, &j->source, j->o.data, j->peak_home, j->cancel);
+    j->data_was_known = j->data.digest[0] != '\0';
+    tg_status st = find_or_sort(j, err);
+    if (st == TG_CANCELLED)
+        return tg_fail(err, TG_CANCELLED, "stopped while the peaks were sorted");
+    if (st == TG_OK)
+        leave_note(j);
     j->sort_seconds = tg_job_seconds(start);
     return st;
 }
@@ -378,7 +390,7 @@ static tg_status make_digest(tg_job *j, tg_error *err)
 
     tg_format_double(sigma, sizeof sigma, m->isotope.sigma);
     tg_format_double(ppm, sizeof ppm, m->ppm);
-    tg_text_addf(&t, "data %s reading %d%d\n", j->data_digest, (int)j->o.reading.strict,
+    tg_text_addf(&t, "data %s reading %d%d\n", j->data.digest, (int)j->o.reading.strict,
                  j->o.reading.grid_from_3d);
     for (size_t i = 0; i < j->n_dbs; i++)
         tg_text_addf(&t, "database %s %llu %08x\n", j->dbs[i]->name,

@@ -3,6 +3,7 @@
 #ifndef TG_IMS_JOB_H
 #define TG_IMS_JOB_H
 
+#include "ims/identity.h"
 #include "ims/sweep.h"
 #include "tidegate/annotate.h"
 
@@ -17,9 +18,12 @@ typedef struct tg_job {
     tg_moldb **dbs;
     size_t n_dbs;
     tg_ims_source source;
-    char *data_digest; /* of the two files */
-    char *side_dir;    /* <out>.tidegate */
-    tg_store *peak_home;
+    tg_identity data; /* of the two files; known with the peaks */
+    bool data_was_known;
+    char *side_dir;      /* <out>.tidegate */
+    tg_store *peak_home; /* may be there before the peaks are asked for: a test's */
+    char *peak_dir;      /* its place, where runs are spilled, too */
+    bool beside_data;
     char *peak_prefix;
     uint64_t segment_bytes;
     tg_peaks *peaks;

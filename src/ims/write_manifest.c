@@ -64,7 +64,7 @@ static tg_status add_data(const tg_job *j, tg_json *o, tg_error *err)
 
     TG_TRY(
         tg_json_parse(&odd, info->oddities, strlen(info->oddities), (tg_json_options){0}, err));
-    TG_TRY(tg_json_set(o, "digest", tg_json_new_string(j->data_digest), err));
+    TG_TRY(tg_json_set(o, "digest", tg_json_new_string(j->data.digest), err));
     TG_TRY(tg_json_set(o, "spectra", tg_json_new_u64(info->n_spectra), err));
     TG_TRY(tg_json_set(o, "pixels", tg_json_new_u64(info->n_pixels), err));
     TG_TRY(tg_json_set(o, "width", tg_json_new_u64(info->width), err));

@@ -190,6 +190,7 @@ TG_MUST_USE tg_status tg_store_open_zip(tg_store **out, const char *path,
                                         const tg_store_options *options, tg_error *err);
 
 /* Wrappers. inner stays the caller's and must outlive the wrapper. */
+/* gets: ranges of one call are one each, neighbours together one. */
 typedef struct tg_store_counts {
     uint64_t gets, get_bytes, puts, put_bytes, syncs, removes, lists, sizes;
 } tg_store_counts;

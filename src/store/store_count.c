@@ -38,7 +38,9 @@ static tg_status count_get_into(tg_store *s, const char *key, tg_range range, vo
 static tg_status count_get_ranges(tg_store *s, const char *key, const tg_span *spans, size_t n,
                                   const tg_cancel *cancel, tg_error *err)
 {
-    add(&self(s)->gets, 1);
+    for (size_t i = 0; i < n; i++) /* neighbours are one request where it is paid for */
+        if (i == 0 || spans[i].offset != spans[i - 1].offset + spans[i - 1].len)
+            add(&self(s)->gets, 1);
     TG_TRY(tg_store_get_ranges(s->inner, key, spans, n, cancel, err));
     for (size_t i = 0; i < n; i++)
         add(&self(s)->get_bytes, spans[i].len);

@@ -5,7 +5,9 @@
 #include "store/store.h"
 #include "tidegate/annotate.h"
 
+#include <fcntl.h>
 #include <math.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SYNTHETIC TG_TEST_DATA "/data/ims/synthetic-own"
@@ -337,6 +339,53 @@ static void merging_too_early_is_told(void)
           NULL);
 }
 
+static void set_time(const char *path, long seconds)
+{
+    const struct timespec t[2] = {{seconds, 0}, {seconds, 0}};
+    if (utimensat(AT_FDCWD, path, t, 0) != 0)
+        abort();
+}
+
+static size_t read_note(const char *name, char text[512])
+{
+    FILE *f = fopen(in_scratch(name), "r");
+    size_t n = f == NULL ? 0 : fread(text, 1, 511, f);
+    text[n] = '\0';
+    if (f != NULL)
+        (void)fclose(f);
+    return n;
+}
+
+/* The digest of the data is noted when their times can tell them, and made again when they or
+ * the note say otherwise; the sorted peaks are found each time. */
+static void the_note_of_the_data_is_believed_while_it_fits(void)
+{
+    static const char note[] = "synthetic.imzML.tidegate/source.note";
+    char first[512], text[512];
+    make_whole();
+    for (int round = 0; round < 4; round++) {
+        tg_annotate_result r = {0};
+        set_time(in_scratch("synthetic.imzML"), 1000000 + (round == 2));
+        set_time(in_scratch("synthetic.ibd"), 1000000);
+        if (round == 3) {
+            FILE *f = fopen(in_scratch(note), "w");
+            REQUIRE(f != NULL);
+            fputs("tidegate-source 1\nrubbish\n", f);
+            REQUIRE(fclose(f) == 0);
+        }
+        tg_annotate_options o = small_options(in_scratch("noted"));
+        o.overwrite = true;
+        REQUIRE(annotate(&o, (uint64_t)64 << 20, 1, &r) == TG_OK);
+        CHECK(r.sorted_before);
+        CHECK(same_files(whole_out, o.out));
+        CHECK(read_note(note, text) > 0);
+        if (round == 0)
+            (void)snprintf(first, sizeof first, "%s", text);
+        else
+            CHECK((strcmp(text, first) == 0) == (round != 2)); /* round 3: as in the first */
+    }
+}
+
 /* Stops the run when so many units are done, by a cancel token. */
 typedef struct stopper {
     tg_cancel *cancel;
@@ -492,6 +541,8 @@ static const struct test tests[] = {
     {"memory_and_threads_change_nothing", memory_and_threads_change_nothing},
     {"parts_merge_to_the_same", parts_merge_to_the_same},
     {"merging_too_early_is_told", merging_too_early_is_told},
+    {"the_note_of_the_data_is_believed_while_it_fits",
+     the_note_of_the_data_is_believed_while_it_fits},
     {"stopped_runs_go_on", stopped_runs_go_on},
     {"a_deadline_leaves_what_is_done", a_deadline_leaves_what_is_done},
     {"wrong_options_are_refused", wrong_options_are_refused},
