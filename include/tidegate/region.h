@@ -87,6 +87,7 @@ typedef struct tg_apply_report {
     uint32_t parts;                     /* of the plan; 0: it is a run of one process */
     uint64_t n_missing;                 /* parts that are not done */
     uint32_t missing[TG_APPLY_MISSING]; /* the first of them */
+    uint32_t part;                      /* the one that was run; parts: none */
     bool merged;                        /* by this call: it was the last */
     double plan_seconds, seconds;
     tg_apply_sample samples[TG_APPLY_SAMPLES];
@@ -107,16 +108,19 @@ TG_API TG_MUST_USE tg_status tg_apply(tg_runtime *rt, const tg_apply_options *op
                                       tg_apply_report *report, const tg_cancel *cancel,
                                       tg_error *err);
 
-/* The same by several processes. tg_apply_plan() makes OUT, which must be a new directory, and
- * the plan's file at `path`; tg_apply_run() runs one of its parts, from any machine that sees
- * IN, OUT and the plan under the same paths, and the last to end merges. part: "i/n" with i
- * from 0; "auto": the index of a job array or rank in the environment; NULL: only merge. Of the
- * options only jobs and progress count for a run, the rest is in the plan. A part that is done,
- * or a plan that is finished, says so at once (report->was_done).
+/* The same by several processes. tg_apply_plan() makes OUT, if it is not there, and the plan's
+ * file at `path`; tg_apply_run() runs one of its parts, from any machine that sees IN, OUT and
+ * the plan under the same paths, and the last to end merges. OUT must be a directory; in place
+ * is well. part: "i/n" with i from 0; "auto": the index of a job array or rank in the
+ * environment, and where there is none, the next part that is neither done nor a live
+ * process's; NULL: only merge. Of the options only jobs and progress count for a run, the rest
+ * is in the plan. A part that is done, or a plan that is finished, says so at once
+ * (report->was_done): nothing is applied twice. To apply the same once more, plan again.
  *
- * TG_INVALID: another number of parts, or OUT holds nothing of this plan. TG_BUSY: a live
- * process has the part, or the merge. TG_INCOMPLETE, of the merge: parts are missing (report).
- */
+ * TG_INVALID: another number of parts, IN or OUT is another array than it was, or OUT holds
+ * nothing of this plan; of tg_apply_plan(), the folder beside OUT holds a run that has begun.
+ * TG_BUSY: a live process has the part ("auto": each that is left), or the merge.
+ * TG_INCOMPLETE, of the merge: parts are missing (report). TG_CORRUPT names the file. */
 TG_API TG_MUST_USE tg_status tg_apply_plan(tg_runtime *rt, const tg_apply_options *options,
                                            const char *path, uint32_t parts,
                                            tg_apply_report *report, const tg_cancel *cancel,

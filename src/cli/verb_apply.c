@@ -284,8 +284,8 @@ static int run_plan(cli *c, void *options)
 
 const cli_verb cli_plan = {
     .name = "plan",
-    .operands = "IN OUT",
-    .least = 2,
+    .operands = "IN [OUT]",
+    .least = 1,
     .most = 2,
     .summary = "plan an apply for several processes: run, finish and status take the plan",
     .example = "  tidegate plan raw.zarr/0 smooth.zarr --out smooth.plan --parts 8 \\\n"

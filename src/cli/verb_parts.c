@@ -16,7 +16,8 @@ typedef struct parts_options {
 static const cli_option options_table[] = {
     {"jobs", CLI_COUNT, AT(jobs), "N", "calls at once (--threads)"},
     {"part", CLI_TEXT, AT(part), "i/n|auto",
-     "the i-th of n parts, from 0; auto: the index of a job array or rank in the environment"},
+     "the i-th of n parts, from 0; auto: the index of a job array or rank in the environment, "
+     "where there is none the next part that nobody has"},
 };
 
 static void list_missing(cli *c, const tg_apply_report *r)
@@ -72,6 +73,8 @@ static int go(cli *c, const parts_options *o, bool merge)
     cli_progress_end(&c->progress);
     apply_json(&c->json, r);
     list_missing(c, r);
+    if (r->part < r->parts)
+        json_u64(&c->json, "part", r->part);
     json_bool(&c->json, "merged", r->merged);
     json_bool(&c->json, "was_done", r->was_done);
     if (st == TG_OK || st == TG_INCOMPLETE)

@@ -97,6 +97,7 @@ TG_MUST_USE tg_status tg_units_cut(const uint64_t *weights, uint64_t n, uint32_t
  * the first that is set. Parts count from 0. TG_INVALID says what was wanted. */
 TG_MUST_USE tg_status tg_part_parse(const char *text, uint32_t n_parts, uint32_t *part,
                                     tg_error *err);
+bool tg_part_in_environment(void); /* does "auto" find anything there, right or wrong? */
 
 /* --- Progress ------------------------------------------------------------ */
 

@@ -58,12 +58,29 @@ static const struct {
     {"PARALLEL_SEQ", 1, NULL},
 };
 
+/* NULL: the engine has set no index. */
+static const char *index_of(size_t i)
+{
+    const char *value = getenv(engines[i].name); /* NOLINT(concurrency-mt-unsafe): none sets */
+
+    return value != NULL && engines[i].unset != NULL && strcmp(value, engines[i].unset) == 0
+               ? NULL
+               : value;
+}
+
+bool tg_part_in_environment(void)
+{
+    for (size_t i = 0; i < sizeof engines / sizeof engines[0]; i++)
+        if (index_of(i) != NULL)
+            return true;
+    return false;
+}
+
 static tg_status part_from_environment(uint32_t n_parts, uint32_t *part, tg_error *err)
 {
     for (size_t i = 0; i < sizeof engines / sizeof engines[0]; i++) {
-        const char *name = engines[i].name;
-        const char *value = getenv(name); /* NOLINT(concurrency-mt-unsafe): nobody sets it */
-        if (value == NULL || (engines[i].unset != NULL && strcmp(value, engines[i].unset) == 0))
+        const char *name = engines[i].name, *value = index_of(i);
+        if (value == NULL)
             continue;
         uint64_t index;
         if (tg_parse_u64(value, &index, NULL) != TG_OK || index < engines[i].from ||

@@ -1,15 +1,9 @@
-#ifndef _XOPEN_SOURCE
-#define _XOPEN_SOURCE 700 /* realpath() */
-#endif
 /* tidegate/region.h: from what the user asks for to a plan, a run of it in this process, and
  * the tidying. */
 #include "base/clock.h"
-#include "ome/level.h"
+#include "base/crc32c.h"
+#include "region/apply_job.h"
 #include "region/base.h"
-#include "region/engine.h"
-#include "region/roi_read.h"
-#include "region/rois.h"
-#include "tidegate/region.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -19,39 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct job {
-    tg_runtime *rt;
-    const tg_apply_options *o;
-    tg_apply_report *report;
-    const tg_cancel *cancel;
-    tg_ome_level level;
-    const char *axes[TG_MAX_NDIM];
-    tg_array *in, *made;
-    tg_array *out; /* in, made, or NULL */
-    char out_path[1024];
-    tg_store *out_store;
-    tg_function *fn;
-    tg_plan *plan;
-    tg_folder folder;
-    bool has_folder, locked, in_place, out_new;
-    bool made_now, begun; /* OUT is of this call; the run has begun */
-    tg_roi_set set;
-    uint64_t *bounds;
-    uint64_t n;          /* of bounds: the list, and what --base input adds */
-    uint64_t list_bytes; /* reserved for the list */
-    tg_plan_facts facts;
-    /* Of a run of a planned job: */
-    bool planned;
-    tg_store *own_in, *own_out;
-    tg_apply_options options;
-    char lock[32];
-    char urls[2][4096], text[160]; /* what the plan's facts borrow */
-} job;
-
-static void job_auto(job *j)
+void tg_apply_close(job *j)
 {
-    if (j->locked)
-        tg_folder_unlock(&j->folder, j->lock);
+    while (j->n_locks > 0)
+        tg_apply_unlock(j);
     if (j->has_folder)
         tg_folder_close(&j->folder);
     tg_plan_free(j->plan);
@@ -67,7 +32,7 @@ static void job_auto(job *j)
 
 /* --- IN, OUT, the function ---------------------------------------------------------------- */
 
-static tg_status open_in(job *j, tg_error *err)
+tg_status tg_apply_open_in(job *j, tg_error *err)
 {
     const tg_apply_options *o = j->o;
 
@@ -81,7 +46,7 @@ static tg_status open_in(job *j, tg_error *err)
     return TG_OK;
 }
 
-static tg_status open_function(job *j, tg_error *err)
+tg_status tg_apply_open_function(job *j, tg_error *err)
 {
     const tg_array_meta *m = j->in->meta;
     tg_shape shape = {.ndim = m->info.ndim};
@@ -125,19 +90,20 @@ static bool same_file(const tg_store *a, const char *a_path, const tg_store *b,
     return false;
 }
 
-static tg_status take_lock(job *j, const char *name, tg_error *err)
+tg_status tg_apply_lock(job *j, const char *name, tg_error *err)
 {
-    (void)snprintf(j->lock, sizeof j->lock, "%s", name);
-    TG_TRY(tg_folder_lock(&j->folder, j->lock, err));
-    j->locked = true;
+    assert(j->n_locks < sizeof j->lock / sizeof *j->lock);
+    char *dst = j->lock[j->n_locks];
+    (void)snprintf(dst, sizeof *j->lock, "%s", name);
+    TG_TRY(tg_folder_lock(&j->folder, dst, err));
+    j->n_locks++;
     return TG_OK;
 }
 
-static void give_lock(job *j)
+void tg_apply_unlock(job *j)
 {
-    if (j->locked)
-        tg_folder_unlock(&j->folder, j->lock);
-    j->locked = false;
+    if (j->n_locks > 0)
+        tg_folder_unlock(&j->folder, j->lock[--j->n_locks]);
 }
 
 static tg_status open_folder(job *j, tg_error *err)
@@ -150,7 +116,7 @@ static tg_status open_folder(job *j, tg_error *err)
                            : TG_OK;
     TG_TRY(tg_folder_open(&j->folder, tg_store_path(j->out_store), j->out_path, true, err));
     j->has_folder = true;
-    return take_lock(j, "lock-0", err);
+    return tg_apply_lock(j, "lock-0", err);
 }
 
 /* OUT like IN, but for what the function changes. A mark in the folder tells a run that takes
@@ -275,7 +241,23 @@ static tg_status read_list(job *j, tg_error *err)
                          &j->facts.rounding, err);
 }
 
-static void describe(tg_plan_array *p, const tg_array *a, const tg_store *s, const char *path)
+/* Of the metadata, but for attributes: what it says of items, chunks and codecs. */
+static tg_status sum_metadata(const tg_array *a, uint32_t *crc, tg_error *err)
+{
+    TG_AUTO_PTR(tg_json) none = tg_json_new_object();
+    TG_AUTO(tg_str) document = NULL;
+    TG_AUTO(tg_str) attributes = NULL;
+
+    if (none == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "metadata of an array");
+    TG_TRY(
+        tg_array_meta_write(a->meta, a->meta->info.shape, none, &document, &attributes, err));
+    *crc = tg_crc32c(0, document, strlen(document));
+    return TG_OK;
+}
+
+tg_status tg_apply_describe(tg_plan_array *p, const tg_array *a, const tg_store *s,
+                            const char *path, tg_error *err)
 {
     *p = (tg_plan_array){.url = tg_store_path(s) == NULL ? "" : tg_store_path(s),
                          .path = path,
@@ -284,6 +266,7 @@ static void describe(tg_plan_array *p, const tg_array *a, const tg_store *s, con
                          .shard = a->meta->shard};
     p->shape.ndim = a->meta->info.ndim;
     memcpy(p->shape.n, a->meta->info.shape, p->shape.ndim * sizeof *p->shape.n);
+    return sum_metadata(a, &p->metadata_crc, err);
 }
 
 static tg_status set_halo(job *j, tg_error *err)
@@ -318,16 +301,16 @@ static tg_status choose(const char *what, const char *word, const char *const wo
                    words[1]);
 }
 
-static tg_status set_facts(job *j, tg_error *err)
+tg_status tg_apply_set_facts(job *j, tg_error *err)
 {
     static const char *const bases[2] = {"fill", "input"};
     static const char *const reads[2] = {"snapshot", "sequential"};
     tg_plan_facts *f = &j->facts;
     int word = 0;
 
-    describe(&f->in, j->in, j->o->in_store, j->level.array);
+    TG_TRY(tg_apply_describe(&f->in, j->in, j->o->in_store, j->level.array, err));
     if (j->out != NULL)
-        describe(&f->out, j->out, j->out_store, j->out_path);
+        TG_TRY(tg_apply_describe(&f->out, j->out, j->out_store, j->out_path, err));
     f->out_new = j->out_new;
     f->in_place = j->in_place;
     f->keep_undo = j->o->keep_undo;
@@ -402,7 +385,7 @@ static tg_status add_base(job *j, tg_error *err)
     return extend_list(j, &j->set.list, err);
 }
 
-static tg_status make_plan(job *j, tg_error *err)
+tg_status tg_apply_make_plan(job *j, tg_error *err)
 {
     TG_TRY(add_base(j, err));
     tg_budget *budget = tg_runtime_budget(j->rt);
@@ -439,24 +422,32 @@ static tg_status make_plan(job *j, tg_error *err)
 /* --- The run
  * ------------------------------------------------------------------------------------ */
 
+/* Added to what is there: one call may run a part and merge all. */
 static void fill_report(const job *j, const tg_engine_result *r)
 {
     tg_apply_report *p = j->report;
 
-    p->calls = r->calls;
-    p->failed = r->failed;
-    p->units_read = r->units_read;
-    p->units_written = r->units_written;
-    p->bytes_read = r->bytes_read;
-    p->bytes_written = r->bytes_written;
-    p->spilled_bytes = r->spilled_bytes;
-    p->parked_peak_bytes = r->parked_peak_bytes;
-    p->saturated = r->saturated;
-    p->memory_peak_bytes = r->memory_peak;
-    p->commits = r->commits;
-    p->in_flight_peak = r->in_flight_peak;
-    p->first_failed = r->first_failed;
-    memcpy(p->why, r->why, sizeof p->why);
+    p->calls += r->calls;
+    p->failed += r->failed;
+    p->units_read += r->units_read;
+    p->units_written += r->units_written;
+    p->bytes_read += r->bytes_read;
+    p->bytes_written += r->bytes_written;
+    p->spilled_bytes += r->spilled_bytes;
+    p->saturated += r->saturated;
+    p->commits += r->commits;
+    if (r->parked_peak_bytes > p->parked_peak_bytes)
+        p->parked_peak_bytes = r->parked_peak_bytes;
+    if (r->memory_peak > p->memory_peak_bytes)
+        p->memory_peak_bytes = r->memory_peak;
+    if (r->in_flight_peak > p->in_flight_peak)
+        p->in_flight_peak = r->in_flight_peak;
+    if (r->why[0] != '\0') {
+        p->first_failed = r->first_failed;
+        memcpy(p->why, r->why, sizeof p->why);
+    }
+    if (p->n_samples > 0) /* the series is the part's */
+        return;
     _Static_assert(sizeof p->samples == sizeof r->samples, "one series");
     memcpy(p->samples, r->samples, sizeof p->samples);
     p->n_samples = r->n_samples;
@@ -467,7 +458,7 @@ static void fill_report(const job *j, const tg_engine_result *r)
     }
 }
 
-static tg_status run_plan(job *j, uint32_t part, bool merge, tg_error *err)
+tg_status tg_apply_run_plan(job *j, uint32_t part, bool merge, tg_error *err)
 {
     TG_AUTO(tg_mem_ptr) room = tg_calloc(1, sizeof(tg_engine_result));
     tg_engine_result *r = room;
@@ -508,11 +499,18 @@ static void add_quoted(tg_text *t, const char *s)
     tg_text_add(t, "\"");
 }
 
-/* Everything but the journal, whose last record says that the run had ended; then that. */
-static tg_status tidy(job *j, tg_error *err)
+void tg_apply_mark(const job *j, char *dst)
 {
-    static const char *const waste[] = {"new-",  "swap-",   "undo-copy", "border-",
-                                        "done-", "out-new", "in-parts"};
+    (void)snprintf(dst, TG_MARK_BYTES, "%016" PRIx64 " %" PRIu64 "\n",
+                   tg_plan_fingerprint(j->plan), j->run);
+}
+
+/* Everything but the journal, whose last record says that the run had ended; then that; then
+ * what says that it was one in parts. */
+tg_status tg_apply_tidy(job *j, tg_error *err)
+{
+    static const char *const waste[] = {"new-",    "swap-", "undo-copy",
+                                        "border-", "done-", "out-new"};
 
     tg_crash_point();
     for (size_t i = 0; i < sizeof waste / sizeof *waste; i++)
@@ -525,7 +523,12 @@ static tg_status tidy(job *j, tg_error *err)
     tg_crash_point();
     TG_TRY(tg_folder_drop_all(&j->folder, NULL, "journal-", err));
     tg_crash_point();
-    give_lock(j);
+    if (j->planned) /* who is alive will find that all is done, and remove its own */
+        (void)!tg_folder_check_idle(&j->folder, "lock-merge", NULL);
+    TG_TRY(tg_folder_drop_all(&j->folder, NULL, "in-parts", err));
+    tg_crash_point();
+    while (j->n_locks > 0)
+        tg_apply_unlock(j);
     return j->o->keep_undo ? TG_OK : tg_folder_remove(&j->folder, err);
 }
 
@@ -551,7 +554,7 @@ static tg_status look_back(job *j, bool *ended, tg_error *err)
     *ended = past.ended && !past.other;
     tg_commit_past_destroy(&past);
     if (again) {
-        TG_TRY(tidy(j, err));
+        TG_TRY(tg_apply_tidy(j, err));
         return TG_INCOMPLETE;
     }
     /* What an earlier run has kept is the past of that one, not of this. */
@@ -559,7 +562,7 @@ static tg_status look_back(job *j, bool *ended, tg_error *err)
 }
 
 /* What made OUT, for who finds it. */
-static tg_status write_attributes(const job *j, tg_error *err)
+tg_status tg_apply_write_attributes(const job *j, tg_error *err)
 {
     TG_AUTO(tg_text) t = {0};
     const tg_plan_facts *f = tg_plan_get_facts(j->plan);
@@ -576,6 +579,8 @@ static tg_status write_attributes(const job *j, tg_error *err)
     add_quoted(&t, f->in.url);
     tg_text_add(&t, ", \"path\": ");
     add_quoted(&t, f->in.path);
+    if (j->planned)
+        tg_text_addf(&t, ", \"run\": %" PRIu64, j->run);
     tg_text_add(&t, "}}");
     TG_TRY(tg_text_status(&t, err));
     return tg_attributes_set(j->out_store, j->out_path, t.data, true, NULL, err);
@@ -584,12 +589,12 @@ static tg_status write_attributes(const job *j, tg_error *err)
 static tg_status end_run(job *j, tg_error *err)
 {
     if (j->out != NULL)
-        TG_TRY(write_attributes(j, err));
-    return j->has_folder ? tidy(j, err) : TG_OK;
+        TG_TRY(tg_apply_write_attributes(j, err));
+    return j->has_folder ? tg_apply_tidy(j, err) : TG_OK;
 }
 
 /* Refused before any work: nothing is left of it. */
-static void take_back(job *j)
+void tg_apply_take_back(job *j)
 {
     if (j->has_folder ? tg_folder_exists(&j->folder, "journal-0") : j->begun)
         return;
@@ -599,8 +604,19 @@ static void take_back(job *j)
         return;
     if (j->made_now)
         (void)!tg_folder_drop(&j->folder, "out-new", NULL);
-    give_lock(j);
+    while (j->n_locks > 0)
+        tg_apply_unlock(j);
     (void)!tg_folder_remove(&j->folder, NULL); /* unless there is more in it */
+}
+
+tg_status tg_apply_open(job *j, tg_error *err)
+{
+    TG_TRY(tg_apply_open_in(j, err));
+    TG_TRY(tg_apply_open_function(j, err));
+    TG_TRY(tg_function_deliverable(j->fn, err));
+    TG_TRY(read_list(j, err));
+    TG_TRY(open_out(j, err));
+    return check_out(j, err);
 }
 
 static tg_status apply(job *j, tg_error *err)
@@ -608,20 +624,15 @@ static tg_status apply(job *j, tg_error *err)
     const int64_t began = tg_clock_ns();
     bool ended = false;
 
-    TG_TRY(open_in(j, err));
-    TG_TRY(open_function(j, err));
-    TG_TRY(tg_function_deliverable(j->fn, err));
-    TG_TRY(read_list(j, err));
-    TG_TRY(open_out(j, err));
-    TG_TRY(check_out(j, err));
-    TG_TRY(set_facts(j, err));
-    TG_TRY(make_plan(j, err));
+    TG_TRY(tg_apply_open(j, err));
+    TG_TRY(tg_apply_set_facts(j, err));
+    TG_TRY(tg_apply_make_plan(j, err));
     j->report->plan_seconds = (double)(tg_clock_ns() - began) * 1e-9;
     TG_TRY(look_back(j, &ended, err));
     j->report->was_done = ended;
     j->begun = true;
     if (!ended)
-        TG_TRY(run_plan(j, 0, false, err));
+        TG_TRY(tg_apply_run_plan(j, 0, false, err));
     return end_run(j, err);
 }
 
@@ -641,26 +652,55 @@ tg_status tg_apply(tg_runtime *rt, const tg_apply_options *options, tg_apply_rep
         j = {.rt = rt, .o = options, .report = report, .cancel = cancel, .folder = {.dir = -1}};
         st = apply(&j, err);
         if (st != TG_OK && st != TG_INCOMPLETE)
-            take_back(&j);
+            tg_apply_take_back(&j);
     }
     report->seconds = (double)(tg_clock_ns() - began) * 1e-9;
     return st;
 }
 
-/* The journal goes first: what it calls done will not be. A mark keeps a run from beginning in
- * between. */
-static tg_status undo_in(const tg_folder *folder, tg_array *out, uint64_t *n, tg_error *err)
+/* What a finished run said of OUT is not so any more. */
+static tg_status forget_attributes(const tg_folder *folder, tg_store *out_store,
+                                   const char *out_path, tg_error *err)
 {
+    static const char *const key = "tidegate", *const none = NULL;
+
+    if (tg_folder_has(folder, "journal-") || tg_folder_has(folder, "in-parts"))
+        return TG_OK; /* it is an earlier run's, and true again */
+    tg_status st = tg_attributes_edit(out_store, out_path, 1, &key, &none, NULL, err);
+    if (st != TG_NOT_FOUND)
+        return st;
+    if (err != NULL)
+        *err = (tg_error){.offset = TG_NO_OFFSET};
+    return TG_OK;
+}
+
+/* The journals go first: what they call done will not be. A mark keeps a run, or a part of one,
+ * from beginning in between. */
+static tg_status undo_in(const tg_folder *folder, tg_store *out_store, const char *out_path,
+                         tg_array *out, uint64_t *n, tg_error *err)
+{
+    static const char *const waste[] = {"new-", "border-", "done-", "in-parts"};
+
     if (!tg_folder_exists(folder, "undo"))
         return tg_fail(err, TG_NOT_FOUND, "there is nothing to undo: no run with --keep-undo");
+    const bool again = tg_folder_exists(folder, "undoing");
     TG_AUTO(tg_fd) fd = tg_sys_open(folder->dir, "undoing", O_WRONLY | O_CREAT, 0666);
     if (fd < 0)
         return tg_folder_fail(folder, "make", "undoing", err);
     TG_TRY(tg_dir_sync(folder->dir, folder->path, err));
+    tg_status st = tg_folder_check_idle(folder, "lock-0", err);
+    if (st != TG_OK) {
+        if (!again)
+            (void)!tg_folder_drop(folder, "undoing", NULL); /* who is at work matters more */
+        return st;
+    }
     tg_crash_point();
+    if (!again)
+        TG_TRY(forget_attributes(folder, out_store, out_path, err));
     TG_TRY(tg_folder_drop_all(folder, NULL, "journal-", err));
     TG_TRY(tg_undo_all(folder, out, n, err));
-    TG_TRY(tg_folder_drop_all(folder, NULL, "new-", err));
+    for (size_t i = 0; i < sizeof waste / sizeof *waste; i++)
+        TG_TRY(tg_folder_drop_all(folder, NULL, waste[i], err));
     if (tg_sys_unlink(folder->dir, "undo", AT_REMOVEDIR) != 0 && errno != ENOENT)
         return tg_folder_fail(folder, "remove", "undo", err);
     tg_crash_point();
@@ -674,11 +714,12 @@ tg_status tg_apply_undo(tg_store *out_store, const char *out_path, uint64_t *n,
     tg_folder folder;
 
     *n = 0;
+    if (out_path == NULL)
+        out_path = "";
     if (tg_store_dir(out_store) < 0)
         return tg_fail(err, TG_UNSUPPORTED, "%s is no directory", tg_store_describe(out_store));
-    TG_TRY(tg_array_open(out_store, out_path == NULL ? "" : out_path, &out, cancel, err));
-    tg_status st = tg_folder_open(&folder, tg_store_path(out_store),
-                                  out_path == NULL ? "" : out_path, false, err);
+    TG_TRY(tg_array_open(out_store, out_path, &out, cancel, err));
+    tg_status st = tg_folder_open(&folder, tg_store_path(out_store), out_path, false, err);
     if (st != TG_OK)
         return st == TG_NOT_FOUND ? tg_fail(err, TG_NOT_FOUND,
                                             "there is nothing to undo: no "
@@ -687,339 +728,11 @@ tg_status tg_apply_undo(tg_store *out_store, const char *out_path, uint64_t *n,
     st = tg_folder_lock(&folder, "lock-0", err);
     const bool locked = st == TG_OK;
     if (st == TG_OK)
-        st = undo_in(&folder, out, n, err);
+        st = undo_in(&folder, out_store, out_path, out, n, err);
     if (locked)
         tg_folder_unlock(&folder, "lock-0");
     if (st == TG_OK)
         st = tg_folder_remove(&folder, err);
     tg_folder_close(&folder);
     return st;
-}
-
-/* --- In parts: plan, run, finish, status
- * ------------------------------------------------------
- */
-
-#define WINDOW_BYTES ((uint64_t)8 << 20) /* of the plan's file, at most resident */
-
-static tg_status check_sizes(size_t options, size_t report, tg_error *err)
-{
-    return options == sizeof(tg_apply_options) && report == sizeof(tg_apply_report)
-               ? TG_OK
-               : tg_fail(err, TG_INVALID, "sizes %zu and %zu, want %zu and %zu", options,
-                         report, sizeof(tg_apply_options), sizeof(tg_apply_report));
-}
-
-/* The path of a store as other processes find it; PATH_MAX bytes. */
-static tg_status absolute(const tg_store *s, char *dst, tg_error *err)
-{
-    return tg_store_path(s) != NULL && realpath(tg_store_path(s), dst) != NULL
-               ? TG_OK
-               : tg_fail(err, TG_UNSUPPORTED,
-                         "%s: only directories can be planned for other processes",
-                         tg_store_describe(s));
-}
-
-static tg_status mark(const job *j, const char *name, tg_error *err)
-{
-    TG_AUTO(tg_fd) fd = tg_sys_open(j->folder.dir, name, O_WRONLY | O_CREAT, 0666);
-
-    if (fd < 0)
-        return tg_folder_fail(&j->folder, "make", name, err);
-    return tg_dir_sync(j->folder.dir, j->folder.path, err);
-}
-
-/* Is anything of a run there, of this plan or another? */
-static bool has_begun(const job *j)
-{
-    char name[32];
-    bool begun = tg_folder_exists(&j->folder, "journal-finish");
-
-    for (uint32_t i = 0; i < j->facts.parts && !begun; i++) {
-        (void)snprintf(name, sizeof name, "journal-%" PRIu32, i);
-        begun = tg_folder_exists(&j->folder, name);
-    }
-    return begun;
-}
-
-static tg_status write_plan(job *j, const char *path, uint32_t parts, tg_error *err)
-{
-    TG_TRY(absolute(j->o->in_store, j->urls[0], err));
-    TG_TRY(absolute(j->out_store, j->urls[1], err));
-    TG_TRY(set_facts(j, err));
-    (void)snprintf(j->text, sizeof j->text,
-                   "{\"skip\": %s, \"retries\": %" PRIu32 ", \"timeout_ms\": %" PRIu64
-                   ", \"called\": %" PRIu64 "}",
-                   j->o->skip_failed ? "true" : "false", j->o->retries, j->o->call_timeout_ms,
-                   j->set.list.n);
-    j->facts.in.url = j->urls[0];
-    j->facts.out.url = j->urls[1];
-    j->facts.parts = parts;
-    j->facts.options = j->text;
-    TG_TRY(make_plan(j, err));
-    if (has_begun(j))
-        return tg_fail(err, TG_INVALID,
-                       "'%.200s' holds a run that has begun: end it, or `clean` to give it up",
-                       j->folder.path);
-    TG_TRY(tg_plan_write(j->plan, AT_FDCWD, path, err));
-    return mark(j, "in-parts", err);
-}
-
-static tg_status plan(job *j, const char *path, uint32_t parts, tg_error *err)
-{
-    TG_TRY(open_in(j, err));
-    TG_TRY(open_function(j, err));
-    TG_TRY(tg_function_deliverable(j->fn, err));
-    TG_TRY(read_list(j, err));
-    TG_TRY(open_out(j, err));
-    TG_TRY(check_out(j, err));
-    if (j->in_place || !j->out_new || !j->has_folder)
-        return tg_fail(
-            err, TG_UNSUPPORTED,
-            "in parts OUT must be a new directory: in place, or over an array that is "
-            "there, is not there yet");
-    return write_plan(j, path, parts, err);
-}
-
-tg_status tg_apply_plan(tg_runtime *rt, const tg_apply_options *options, const char *path,
-                        uint32_t parts, tg_apply_report *report, const tg_cancel *cancel,
-                        tg_error *err)
-{
-    const int64_t began = tg_clock_ns();
-
-    TG_TRY(check_sizes(options->size, report->size, err));
-    if (parts == 0 || parts > 65536)
-        return tg_fail(err, TG_INVALID, "%" PRIu32 " parts: want 1 to 65536", parts);
-    if (options->fn != NULL)
-        return tg_fail(err, TG_INVALID, "a program's own function is in no other process");
-    *report = (tg_apply_report){.size = sizeof *report, .parts = parts};
-    TG_AUTO(job)
-    j = {.rt = rt, .o = options, .report = report, .cancel = cancel, .folder = {.dir = -1}};
-    tg_status st = plan(&j, path, parts, err);
-    if (st != TG_OK && !(j.has_folder && tg_folder_exists(&j.folder, "in-parts")))
-        take_back(&j);
-    report->seconds = report->plan_seconds = (double)(tg_clock_ns() - began) * 1e-9;
-    return st;
-}
-
-static tg_status read_options(job *j, tg_error *err)
-{
-    const char *text = j->facts.options;
-    TG_AUTO_PTR(tg_json) o = NULL;
-    uint64_t retries = 0;
-
-    TG_TRY(tg_json_parse(&o, text, strlen(text), (tg_json_options){0}, err));
-    TG_TRY(tg_json_bool(tg_json_get(o, "skip"), &j->options.skip_failed, err));
-    TG_TRY(tg_json_u64(tg_json_get(o, "timeout_ms"), &j->options.call_timeout_ms, err));
-    TG_TRY(tg_json_u64(tg_json_get(o, "retries"), &retries, err));
-    TG_TRY(tg_json_u64(tg_json_get(o, "called"), &j->report->rois, err));
-    if (j->report->rois > tg_plan_n_regions(j->plan))
-        return tg_fail(err, TG_CORRUPT, "the plan calls %" PRIu64 " of %" PRIu64 " regions",
-                       j->report->rois, tg_plan_n_regions(j->plan));
-    j->options.retries = retries > 1000 ? 1000 : (uint32_t)retries;
-    return TG_OK;
-}
-
-static bool same_array(const tg_plan_array *p, const tg_array *a)
-{
-    const tg_array_meta *m = a->meta;
-    bool same = p->shape.ndim == m->info.ndim && p->dtype.kind == m->info.dtype.kind &&
-                p->dtype.size == m->info.dtype.size;
-
-    for (uint32_t d = 0; same && d < p->shape.ndim; d++)
-        same = p->shape.n[d] == m->info.shape[d] && p->chunk.n[d] == m->chunk.n[d] &&
-               p->shard.n[d] == m->shard.n[d];
-    return same;
-}
-
-static tg_status open_planned(job *j, const char *path, tg_error *err)
-{
-    const tg_store_options so = {.size = sizeof so, .mode = TG_STORE_READ_WRITE};
-
-    TG_TRY(tg_plan_open(&j->plan, AT_FDCWD, path, WINDOW_BYTES, tg_runtime_budget(j->rt), err));
-    j->facts = *tg_plan_get_facts(j->plan);
-    if (j->facts.out.shape.ndim == 0 || !j->facts.out_new || j->facts.in_place)
-        return tg_fail(err, TG_UNSUPPORTED, "plan '%.200s' has no new OUT", path);
-    TG_TRY(tg_store_open(j->facts.in.url, NULL, &j->own_in, NULL, err));
-    TG_TRY(tg_store_open(j->facts.out.url, &so, &j->own_out, NULL, err));
-    j->report->parts = j->facts.parts;
-    j->planned = true;
-    j->out_new = true;
-    j->out_store = j->own_out;
-    (void)snprintf(j->out_path, sizeof j->out_path, "%s", j->facts.out.path);
-    j->options.in_store = j->own_in;
-    j->options.in_path = j->facts.in.path;
-    j->options.kind = j->facts.kind;
-    j->options.function = j->facts.text;
-    TG_TRY(read_options(j, err));
-    TG_TRY(open_in(j, err));
-    TG_TRY(open_function(j, err));
-    TG_TRY(tg_array_open(j->own_out, j->out_path, &j->made, j->cancel, err));
-    j->out = j->made;
-    if (!same_array(&j->facts.in, j->in) || !same_array(&j->facts.out, j->out))
-        return tg_fail(err, TG_INVALID, "IN or OUT is another array than when it was planned");
-    return TG_OK;
-}
-
-/* Has this plan been finished? What made OUT says so, and was written when all was done. */
-static tg_status is_finished(const job *j, bool *finished, tg_error *err)
-{
-    TG_AUTO_PTR(tg_json) o = NULL;
-    tg_node *node = NULL;
-    char want[24];
-    const char *got = NULL;
-
-    *finished = false;
-    TG_TRY(tg_node_open(j->own_out, j->out_path, &node, j->cancel, err));
-    const char *text = tg_node_attributes(node);
-    tg_status st = tg_json_parse(&o, text, strlen(text), (tg_json_options){true}, err);
-    tg_node_free(node);
-    TG_TRY(st);
-    const tg_json *digest = tg_json_get(tg_json_get(o, "tidegate"), "digest");
-    (void)snprintf(want, sizeof want, "%016llx",
-                   (unsigned long long)tg_plan_fingerprint(j->plan));
-    *finished = tg_json_kind_of(digest) == TG_JSON_STRING &&
-                tg_json_string(digest, &got, NULL, NULL) == TG_OK && strcmp(got, want) == 0;
-    return TG_OK;
-}
-
-static tg_status find_missing(const job *j, tg_error *err)
-{
-    tg_apply_report *r = j->report;
-    uint64_t length;
-
-    r->n_missing = 0;
-    for (uint32_t i = 0; i < j->facts.parts; i++) {
-        TG_TRY(tg_border_is_done(&j->folder, i, &length, err));
-        if (length > 0)
-            continue;
-        if (r->n_missing < TG_APPLY_MISSING)
-            r->missing[r->n_missing] = i;
-        r->n_missing++;
-    }
-    return TG_OK;
-}
-
-/* The folder that the plan was made for; *finished: it is gone, or only waste. */
-static tg_status open_begun(job *j, bool *finished, tg_error *err)
-{
-    TG_TRY(is_finished(j, finished, err));
-    tg_status st = tg_folder_open(&j->folder, j->facts.out.url, j->out_path, false, err);
-    j->has_folder = st == TG_OK;
-    if (st == TG_NOT_FOUND && !*finished) /* by another, between the two looks */
-        TG_TRY(is_finished(j, finished, err));
-    if (*finished && (st == TG_OK || st == TG_NOT_FOUND))
-        return TG_OK;
-    if (st == TG_NOT_FOUND || (st == TG_OK && !tg_folder_exists(&j->folder, "in-parts")))
-        return tg_fail(err, TG_INVALID,
-                       "OUT holds nothing of this plan: it was given up; plan again");
-    return st;
-}
-
-/* All parts are done. Who waits for the lock finds either that, or that all is finished. */
-static tg_status merge(job *j, tg_error *err)
-{
-    tg_commit_past past = {0};
-    bool finished = false;
-
-    tg_status st = take_lock(j, "lock-merge", err);
-    if (st != TG_OK && st != TG_BUSY) { /* the folder may be gone: another has finished */
-        TG_TRY(is_finished(j, &finished, NULL));
-        return finished ? TG_OK : st;
-    }
-    TG_TRY(st);
-    TG_TRY(is_finished(j, &finished, err));
-    if (!finished) {
-        TG_TRY(tg_commit_replay(&j->folder, j->plan, 0, true, NULL, NULL, &past, err));
-        const bool ended = past.ended;
-        tg_commit_past_destroy(&past);
-        if (!ended)
-            TG_TRY(run_plan(j, 0, true, err));
-        TG_TRY(write_attributes(j, err));
-        j->report->merged = true;
-    }
-    return tidy(j, err);
-}
-
-static tg_status run_one(job *j, uint32_t part, tg_error *err)
-{
-    char name[32];
-    uint64_t length = 0;
-    bool finished = false;
-
-    (void)snprintf(name, sizeof name, "lock-%" PRIu32, part);
-    TG_TRY(take_lock(j, name, err));
-    TG_TRY(tg_border_is_done(&j->folder, part, &length, err));
-    if (length == 0) /* or it was tidied away meanwhile */
-        TG_TRY(is_finished(j, &finished, err));
-    j->report->was_done = finished || length > 0;
-    if (!j->report->was_done)
-        TG_TRY(run_plan(j, part, false, err));
-    give_lock(j);
-    return TG_OK;
-}
-
-static tg_status run_job(job *j, const char *path, const char *text, tg_error *err)
-{
-    const bool alone = text == NULL; /* only the merge */
-    uint32_t part = 0;
-    bool finished = false;
-
-    TG_TRY(open_planned(j, path, err));
-    if (!alone)
-        TG_TRY(tg_part_parse(text, j->facts.parts, &part, err));
-    TG_TRY(open_begun(j, &finished, err));
-    j->report->was_done = finished;
-    if (finished)
-        return j->has_folder && alone ? merge(j, err) : TG_OK;
-    if (!alone)
-        TG_TRY(run_one(j, part, err));
-    TG_TRY(find_missing(j, err));
-    if (j->report->n_missing > 0) {
-        TG_TRY(is_finished(j, &finished, err));
-        if (finished)
-            j->report->n_missing = 0;
-        return finished || !alone
-                   ? TG_OK
-                   : tg_fail(err, TG_INCOMPLETE,
-                             "%" PRIu64 " of %" PRIu32
-                             " parts are not done, the first: %" PRIu32,
-                             j->report->n_missing, j->facts.parts, j->report->missing[0]);
-    }
-    tg_status st = merge(j, err);
-    return st == TG_BUSY && !alone ? TG_OK : st;
-}
-
-tg_status tg_apply_run(tg_runtime *rt, const char *path, const char *part,
-                       const tg_apply_options *options, tg_apply_report *report,
-                       const tg_cancel *cancel, tg_error *err)
-{
-    const int64_t began = tg_clock_ns();
-
-    TG_TRY(check_sizes(options->size, report->size, err));
-    *report = (tg_apply_report){.size = sizeof *report};
-    TG_AUTO(job)
-    j = {.rt = rt, .report = report, .cancel = cancel, .folder = {.dir = -1}};
-    j.options = *options;
-    j.o = &j.options;
-    tg_status st = run_job(&j, path, part, err);
-    report->seconds = (double)(tg_clock_ns() - began) * 1e-9;
-    return st;
-}
-
-tg_status tg_apply_status(tg_runtime *rt, const char *path, tg_apply_report *report,
-                          tg_error *err)
-{
-    bool finished = false;
-
-    TG_TRY(check_sizes(sizeof(tg_apply_options), report->size, err));
-    *report = (tg_apply_report){.size = sizeof *report};
-    TG_AUTO(job)
-    j = {.rt = rt, .report = report, .folder = {.dir = -1}};
-    j.options.size = sizeof j.options;
-    j.o = &j.options;
-    TG_TRY(open_planned(&j, path, err));
-    TG_TRY(open_begun(&j, &finished, err));
-    report->was_done = finished;
-    return finished ? TG_OK : find_missing(&j, err);
 }

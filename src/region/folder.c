@@ -213,6 +213,20 @@ bool tg_folder_exists(const tg_folder *s, const char *name)
     return tg_sys_stat(s->dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+bool tg_folder_has(const tg_folder *s, const char *prefix)
+{
+    DIR *dir = opendir(s->path);
+    bool found = false;
+
+    if (dir == NULL)
+        return false;
+    for (struct dirent *e; /* NOLINTNEXTLINE(concurrency-mt-unsafe): dir is this call's */
+         !found && (e = readdir(dir)) != NULL;)
+        found = strncmp(e->d_name, prefix, strlen(prefix)) == 0;
+    (void)closedir(dir); /* only read from */
+    return found;
+}
+
 tg_status tg_folder_drop_all(const tg_folder *s, const char *below, const char *prefix,
                              tg_error *err)
 {
@@ -443,4 +457,39 @@ tg_status tg_folder_lock(const tg_folder *s, const char *name, tg_error *err)
 void tg_folder_unlock(const tg_folder *s, const char *name)
 {
     (void)tg_sys_unlink(s->dir, name, 0); /* a lock that stays is stale */
+}
+
+/* "lock-3" of "lock-3.own.17.0"; not of those that this process makes while it looks. */
+static bool lock_of(const char *file, char *name, size_t cap)
+{
+    const size_t n = strcspn(file, ".");
+    char own[40];
+
+    (void)snprintf(own, sizeof own, ".own.%ld.", (long)getpid());
+    (void)snprintf(name, cap, "%.*s", (int)n, file);
+    return strncmp(name, "lock-", 5) == 0 && strncmp(file + n, own, strlen(own)) != 0;
+}
+
+/* A lock that can be taken has no live owner: it is taken, which removes what its owner left,
+ * and given back. */
+tg_status tg_folder_check_idle(const tg_folder *s, const char *mine, tg_error *err)
+{
+    DIR *dir = opendir(s->path);
+    tg_status first = TG_OK;
+    char name[256];
+
+    if (dir == NULL)
+        return tg_folder_fail(s, "list", "", err);
+    for (struct dirent *e; /* NOLINTNEXTLINE(concurrency-mt-unsafe): dir is this call's */
+         (e = readdir(dir)) != NULL;) {
+        if (!lock_of(e->d_name, name, sizeof name) || strcmp(name, mine) == 0)
+            continue;
+        tg_status st = tg_folder_lock(s, name, first == TG_OK ? err : NULL);
+        if (st == TG_OK)
+            tg_folder_unlock(s, name);
+        else if (first == TG_OK)
+            first = st;
+    }
+    (void)closedir(dir); /* only read from */
+    return first;
 }

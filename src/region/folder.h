@@ -32,6 +32,7 @@ TG_MUST_USE tg_status tg_folder_drop(const tg_folder *s, const char *name, tg_er
 TG_MUST_USE tg_status tg_folder_drop_all(const tg_folder *s, const char *below,
                                          const char *prefix, tg_error *err);
 bool tg_folder_exists(const tg_folder *s, const char *name);
+bool tg_folder_has(const tg_folder *s, const char *prefix); /* any file of such a name */
 /* "WHAT 'FOLDER/NAME': words of the system", from errno. */
 tg_status tg_folder_fail(const tg_folder *s, const char *what, const char *name, tg_error *err);
 
@@ -40,6 +41,9 @@ tg_status tg_folder_fail(const tg_folder *s, const char *what, const char *name,
  * TG_BUSY: a live process has it; the message names it. */
 TG_MUST_USE tg_status tg_folder_lock(const tg_folder *s, const char *name, tg_error *err);
 void tg_folder_unlock(const tg_folder *s, const char *name);
+/* Of all locks "lock-...": those of dead owners are removed. TG_BUSY, and who, if a live
+ * process has one that is not `mine`. */
+TG_MUST_USE tg_status tg_folder_check_idle(const tg_folder *s, const char *mine, tg_error *err);
 
 /* The n-th crash point passed since the start ends the process as kill -9 would, n from the
  * environment's TG_CRASH_AT; for tests. */

@@ -185,6 +185,7 @@ tg_status tg_merge_prepare(engine *e, tg_error *err)
         TG_TRY(index_part(e, i, err));
     if (e->n_fragments > 0)
         qsort(e->fragments, (size_t)e->n_fragments, sizeof *e->fragments, compare);
+    e->r.failed = e->past.n_failed;
     return check_twice(e, err);
 }
 

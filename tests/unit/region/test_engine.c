@@ -88,7 +88,7 @@ static tg_status run_parts(const scenario *s, tg_plan *plan, opened *o, probe *p
     TG_TRY(run_part(s, plan, o, p, MERGE, skip, r, err));
     seen.border += r->units_written > 0;
     r->units_written += written;
-    r->failed += failed;
+    CHECK_U64(r->failed, failed); /* of all parts */
     return TG_OK;
 }
 
