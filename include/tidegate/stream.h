@@ -155,7 +155,8 @@ typedef struct tg_stream_options {
                             node; APPEND goes on after the last frame */
     const char *ome; /* "0.5", "0.4", "none"; NULL: 0.5 for format 3, 0.4 for 2, none where NGFF
                         has no form for the layout */
-    const char *plate;      /* plate and wells as JSON (docs/recording.md); NULL: none */
+    const char *plate; /* plate and wells as JSON (docs/recording.md): the frames of the one
+                          array go to its fields; NULL: none */
     const char *attributes; /* JSON object for the root group; NULL: none */
     double commit_interval; /* seconds; 0: 1 */
     enum { TG_DIRECT_AUTO, TG_DIRECT_ON, TG_DIRECT_OFF } direct;
@@ -219,7 +220,8 @@ TG_API TG_MUST_USE tg_status tg_stream_append(tg_stream *s, uint32_t array, cons
                                               size_t count, const tg_frame_layout *layout,
                                               const tg_frame_meta *meta, size_t *taken,
                                               tg_error *err);
-/* One frame at a place of its own: outer dimensions' indexes, in storage order, n_dims of them.
+/* One frame at a place of its own: outer dimensions' indexes, in storage order, n_dims of them,
+ * and on a plate well and field (counted from 0) behind them.
  * Ahead of the last frame: the slots between read as fill. TG_INVALID: at or behind it (frames
  * already handed out cannot be replaced). */
 TG_API TG_MUST_USE tg_status tg_stream_append_at(tg_stream *s, uint32_t array,

@@ -12,8 +12,12 @@
 #define BATCH_TEXT   (4 << 20)
 #define MOST_COLUMNS (RECORD_MAX_COLUMNS + 16)
 
-static const char *const own_columns[] = {"sequence",  "index",  "time_device",
-                                          "time_host", "status", "crc32c"};
+static const struct {
+    const char *name;
+    bool on_plates; /* elsewhere it may be a user's */
+} own_columns[] = {{"sequence", false},  {"index", false},  {"time_device", false},
+                   {"time_host", false}, {"status", false}, {"well", true},
+                   {"field", true},      {"crc32c", false}};
 enum { N_OWN = sizeof own_columns / sizeof own_columns[0] };
 
 /* One column, and the batch of it that was read last. */
@@ -100,7 +104,8 @@ static tg_status open_columns(table *t, const char *array)
         return cli_fail(&t->r->c->err, TG_NO_MEMORY, "no memory for the table");
     tg_status st = TG_OK;
     for (int i = 0; st == TG_OK && i < N_OWN; i++)
-        st = open_column(t, path, own_columns[i]);
+        if (!own_columns[i].on_plates || t->r->plate != NULL)
+            st = open_column(t, path, own_columns[i].name);
     for (uint32_t i = 0; st == TG_OK && i < t->r->layout.array.n_columns; i++)
         st = open_column(t, path, t->r->layout.columns[i].name);
     return st;

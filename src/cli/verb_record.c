@@ -164,14 +164,22 @@ static tg_status source_memory(recording *r, uint64_t *bytes)
     return TG_OK;
 }
 
+/* The recorder takes a C string: what follows a NUL is not to be passed over. */
+static tg_status read_document(recording *r, const char *path, char **text)
+{
+    size_t len = 0;
+    if (path == NULL)
+        return TG_OK;
+    tg_status st = cli_read_file(path, MOST_META, text, &len, &r->c->err);
+    if (st == TG_OK && strlen(*text) != len)
+        st = cli_fail(&r->c->err, TG_INVALID, "'%s' has a NUL byte", path);
+    return st;
+}
+
 static tg_status read_documents(recording *r)
 {
-    tg_status st = TG_OK;
-    if (r->o->meta != NULL)
-        st = cli_read_file(r->o->meta, MOST_META, &r->meta, NULL, &r->c->err);
-    if (st == TG_OK && r->o->plate != NULL)
-        st = cli_read_file(r->o->plate, MOST_META, &r->plate, NULL, &r->c->err);
-    return st;
+    tg_status st = read_document(r, r->o->meta, &r->meta);
+    return st == TG_OK ? read_document(r, r->o->plate, &r->plate) : st;
 }
 
 /* A ring as large as --memory allows where it was given, or where a source cannot wait; else

@@ -77,6 +77,10 @@ uint32_t tg_ome_plate_fields(const tg_ome_plate *p); /* per well */
 uint64_t tg_ome_plate_images(const tg_ome_plate *p); /* wells * fields */
 uint64_t tg_ome_plate_frames(const tg_ome_plate *p); /* per field; 0: no end */
 const char *tg_ome_plate_well_path(const tg_ome_plate *p, uint32_t well); /* "A/1", borrowed */
+enum { TG_OME_PLATE_ROWS = 1000 };                                        /* at most */
+uint32_t tg_ome_plate_well_row(const tg_ome_plate *p, uint32_t well);     /* by its place */
+/* The row's name: the group above the well's. */
+const char *tg_ome_plate_row_name(const tg_ome_plate *p, uint32_t row);
 /* Path of image i = well * fields + field: "A/1/0". TG_INVALID if it does not fit. */
 TG_MUST_USE tg_status tg_ome_plate_image_path(const tg_ome_plate *p, uint64_t image, char *dst,
                                               size_t cap, tg_error *err);
@@ -88,7 +92,7 @@ TG_MUST_USE tg_status tg_ome_plate_locate(const tg_ome_plate *p, uint64_t n, uin
 typedef enum tg_ome_loop { TG_OME_LOOP_WELL, TG_OME_LOOP_FIELD, TG_OME_LOOP_FRAME } tg_ome_loop;
 enum { TG_OME_PLATE_LOOPS = 3 };
 tg_ome_loop tg_ome_plate_loop(const tg_ome_plate *p, uint32_t i);
-/* Memory that it takes. */
+/* Memory that it takes, and while its attributes and a well's are made and kept. */
 size_t tg_ome_plate_bytes(const tg_ome_plate *p);
 /* May an image still get frames after one of another image arrived? (fields not outermost) */
 bool tg_ome_plate_interleaved(const tg_ome_plate *p);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum {
-    NAMES_MAX = 1000,
+    NAMES_MAX = TG_OME_PLATE_ROWS,
     WELLS_MAX = 10000,
     FIELDS_MAX = 100000,
 };
@@ -49,7 +49,9 @@ static tg_status take_name(const tg_json *list, const char *key, uint32_t i, pla
                            tg_error *err)
 {
     const char *text = NULL;
-    if (tg_json_string(tg_json_at(list, i), &text, NULL, NULL) != TG_OK || !is_name(text))
+    size_t len;
+    if (tg_json_string(tg_json_at(list, i), &text, &len, NULL) != TG_OK || !is_name(text) ||
+        strlen(text) != len)
         return tg_fail(err, TG_INVALID,
                        "plate: %s[%" PRIu32 "]: want 1 to %d letters and digits", key, i,
                        PLATE_NAME_MAX);
@@ -106,10 +108,13 @@ static void name_well(const tg_ome_plate *p, plate_well *w)
 static tg_status take_well(tg_ome_plate *p, const tg_json *v, uint32_t i, tg_error *err)
 {
     const char *text = "";
+    size_t len = 0;
     plate_well *w = &p->wells[i];
-    text = ome_text(v, text);
+    if (tg_json_string(v, &text, &len, NULL) != TG_OK)
+        text = "";
     size_t row = strcspn(text, "/");
-    if (text[row] != '/' || !find_name(p->rows, p->n_rows, text, row, &w->row) ||
+    if (text[row] != '/' || strlen(text) != len ||
+        !find_name(p->rows, p->n_rows, text, row, &w->row) ||
         !find_name(p->columns, p->n_columns, text + row + 1, strlen(text + row + 1),
                    &w->column))
         return tg_fail(err, TG_INVALID,
@@ -207,8 +212,10 @@ static tg_status check_words(const tg_ome_plate *p, tg_error *err)
     static const char *const words[] = {"name", "acquisition"};
     for (size_t i = 0; i < 2; i++) {
         const tg_json *v = tg_json_get(p->document, words[i]);
-        if (v != NULL && tg_json_kind_of(v) != TG_JSON_STRING)
-            return tg_fail(err, TG_INVALID, "plate: %s: want a string", words[i]);
+        const char *text;
+        size_t len;
+        if (v != NULL && (tg_json_string(v, &text, &len, NULL) != TG_OK || strlen(text) != len))
+            return tg_fail(err, TG_INVALID, "plate: %s: want a string, without NUL", words[i]);
     }
     return TG_OK;
 }
@@ -270,6 +277,16 @@ const char *tg_ome_plate_well_path(const tg_ome_plate *p, uint32_t well)
     return p->wells[well].path;
 }
 
+uint32_t tg_ome_plate_well_row(const tg_ome_plate *p, uint32_t well)
+{
+    return p->wells[well].row;
+}
+
+const char *tg_ome_plate_row_name(const tg_ome_plate *p, uint32_t row)
+{
+    return p->rows[row].text;
+}
+
 tg_status tg_ome_plate_image_path(const tg_ome_plate *p, uint64_t image, char *dst, size_t cap,
                                   tg_error *err)
 {
@@ -305,10 +322,13 @@ tg_ome_loop tg_ome_plate_loop(const tg_ome_plate *p, uint32_t i)
 
 size_t tg_ome_plate_bytes(const tg_ome_plate *p)
 {
-    enum { NODE = 160 }; /* of the document's tree: a name or a path */
+    enum {
+        NODE = 160, /* of the file's tree: a name or a path */
+        MADE = 1280 /* of the attributes: an object of up to three members, and its text */
+    };
     size_t names = (size_t)p->n_rows + p->n_columns;
-    return sizeof *p + names * (sizeof *p->rows + NODE) +
-           p->n_wells * (sizeof *p->wells + NODE);
+    return sizeof *p + names * (sizeof *p->rows + NODE + MADE) +
+           p->n_wells * (sizeof *p->wells + NODE + MADE) + (size_t)p->n_fields * MADE;
 }
 
 bool tg_ome_plate_interleaved(const tg_ome_plate *p)

@@ -131,7 +131,7 @@ static tg_status describe(const tg_stream_array *a, const tg_layout *l, tg_ome_v
                          .dtype = l->dtype,
                          .channels = channels,
                          .n_channels = a->n_channels};
-    if (!l->has_rows || l->axis_last || l->n_dims + 2 > TG_OME_MAX_AXES)
+    if (!l->has_rows || l->axis_last || l->n_axes + 2 > TG_OME_MAX_AXES)
         return tg_fail(
             err, TG_UNSUPPORTED,
             "OME-NGFF has no form for frames that are lines, the frame axis last, or "
@@ -139,7 +139,7 @@ static tg_status describe(const tg_stream_array *a, const tg_layout *l, tg_ome_v
             TG_OME_MAX_AXES);
     for (uint32_t i = 0; i < a->n_channels; i++)
         channels[i] = (tg_ome_channel){.name = a->channel_names[i]};
-    for (uint32_t d = 0; d < l->n_dims; d++) {
+    for (uint32_t d = 0; d < l->n_axes; d++) {
         const tg_stream_dim *dim = a->dims == NULL ? NULL : &a->dims[d];
         im->axes[d] = (tg_ome_axis){.name = dim == NULL ? "t" : text_or(dim->name, "t"),
                                     .unit = dim == NULL ? NULL : dim->unit,
@@ -150,9 +150,9 @@ static tg_status describe(const tg_stream_array *a, const tg_layout *l, tg_ome_v
             im->axes[d].scale = 1 / a->fps;
         }
     }
-    im->axes[l->n_dims] = (tg_ome_axis){.name = "y", .unit = a->unit, .scale = a->scale_y};
-    im->axes[l->n_dims + 1] = (tg_ome_axis){.name = "x", .unit = a->unit, .scale = a->scale_x};
-    im->n_axes = l->n_dims + 2;
+    im->axes[l->n_axes] = (tg_ome_axis){.name = "y", .unit = a->unit, .scale = a->scale_y};
+    im->axes[l->n_axes + 1] = (tg_ome_axis){.name = "x", .unit = a->unit, .scale = a->scale_x};
+    im->n_axes = l->n_axes + 2;
     return tg_ome_image_check(im, err);
 }
 
@@ -170,11 +170,28 @@ static tg_status add_image(const tg_stream_options *o, const tg_stream_array *a,
     if (channels == NULL)
         return tg_fail(err, TG_NO_MEMORY, "no memory for %" PRIu32 " channels", a->n_channels);
     tg_status st = describe(a, l, v, channels, &im, err);
-    if (st == TG_UNSUPPORTED && !asked)
+    if (st == TG_UNSUPPORTED && !asked && !tg_layout_is_plate(l))
         return TG_OK;
     TG_TRY(st);
     TG_AUTO_PTR(tg_json) made = NULL;
     TG_TRY(tg_ome_image_attributes(&im, &made, err));
+    return merge(attributes, made, err);
+}
+
+/* The plate's own members, and those of its fields, which all get the same. */
+static tg_status add_plate(tg_stream *s, const tg_stream_options *o, tg_json *attributes,
+                           tg_error *err)
+{
+    tg_ome_version v;
+    bool asked;
+    TG_AUTO_PTR(tg_json) made = NULL;
+
+    s->plate_image = tg_json_new_object();
+    if (s->plate_image == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "no memory for a plate");
+    TG_TRY(add_image(o, &o->arrays[0], &s->lanes[0].layout, s->plate_image, err));
+    TG_TRY(ome_version(o, &v, &asked, err));
+    TG_TRY(tg_ome_plate_attributes(s->plate, v, &made, err));
     return merge(attributes, made, err);
 }
 
@@ -191,7 +208,8 @@ static tg_status add_collection(tg_stream *s, const tg_stream_options *o, tg_err
     for (uint32_t i = 0; i < s->n_lanes; i++) {
         const tg_layout *l = &s->lanes[i].layout;
         paths[i] = s->lanes[i].path;
-        if (paths[i][0] == '\0' || !l->has_rows || l->axis_last || l->n_dims > 3)
+        if (paths[i][0] == '\0' || !l->has_rows || l->axis_last || l->n_dims > 3 ||
+            tg_layout_is_plate(l))
             return TG_OK;
     }
     if (v == TG_OME_NONE)
@@ -216,7 +234,9 @@ static tg_status collect_groups(tg_stream *s, const tg_stream_options *o, tg_err
                 TG_TRY(add_group(s, path, n, err));
         tg_json *attributes = find_group(s, path)->attributes;
         TG_TRY(merge_text(attributes, o->arrays[i].attributes, "attributes", err));
-        TG_TRY(add_image(o, &o->arrays[i], &s->lanes[i].layout, attributes, err));
+        TG_TRY(s->plate != NULL
+                   ? add_plate(s, o, attributes, err)
+                   : add_image(o, &o->arrays[i], &s->lanes[i].layout, attributes, err));
         TG_TRY(tg_json_set(attributes, "complete", tg_json_new_bool(false), err));
     }
     return add_collection(s, o, err);
@@ -227,9 +247,9 @@ static tg_status collect_groups(tg_stream *s, const tg_stream_options *o, tg_err
 
 static void name_axes(const tg_stream_array *a, const tg_layout *l, const char **names)
 {
-    uint32_t y = l->axis_last ? 0 : l->n_dims;
+    uint32_t y = l->axis_last ? 0 : l->n_axes;
 
-    for (uint32_t d = 0; d < l->n_dims; d++)
+    for (uint32_t d = 0; d < l->n_axes; d++)
         names[tg_layout_axis(l, d)] = a->dims == NULL ? "t" : text_or(a->dims[d].name, "t");
     if (l->has_rows)
         names[y++] = "y";
@@ -267,13 +287,6 @@ tg_status tg_make_meta(tg_lane *n, const tg_stream_array *a, uint32_t plane, tg_
     return tg_array_meta_new(&n->meta[plane], &ao, err);
 }
 
-tg_status tg_plane_path(const tg_lane *n, uint32_t plane, char *dst, size_t cap, tg_error *err)
-{
-    int len = snprintf(dst, cap, "%s%s%" PRIu32, n->path, n->path[0] == '\0' ? "" : "/", plane);
-    return len > 0 && (size_t)len < cap ? TG_OK
-                                        : tg_fail(err, TG_INVALID, "'%s' is too long", n->path);
-}
-
 static tg_status create_array(tg_lane *n, const tg_stream_array *a, uint32_t plane,
                               tg_error *err)
 {
@@ -284,7 +297,7 @@ static tg_status create_array(tg_lane *n, const tg_stream_array *a, uint32_t pla
 
     tg_layout_vectors_init(&n->layout, plane, &v);
     array_options(a, &n->layout, &v, names, &ao);
-    TG_TRY(tg_plane_path(n, plane, path, sizeof path, err));
+    TG_TRY(tg_plane_path(n, 0, plane, path, sizeof path, err));
     return tg_array_create(n->s->store, path, &ao, &n->array[plane], NULL, err);
 }
 
@@ -295,14 +308,19 @@ tg_frame_table_options tg_lane_table_options(const tg_lane *n)
                                     .users = n->plan.columns,
                                     .checksum = n->layout.checksum,
                                     .frame_bytes = n->layout.plane[0].frame_bytes,
+                                    .images = tg_layout_images(&n->layout),
+                                    .fields = tg_layout_fields(&n->layout),
                                     .once = n->s->zip};
 }
 
 tg_status tg_create_lane(tg_lane *n, const tg_stream_array *a, tg_error *err)
 {
     tg_frame_table_options t = tg_lane_table_options(n);
+    bool plate = tg_layout_is_plate(&n->layout);
 
-    for (uint32_t p = 0; !n->s->zip && p < n->layout.n_planes; p++)
+    if (plate && !n->s->zip)
+        TG_TRY(tg_plate_create(n, err));
+    for (uint32_t p = 0; !plate && !n->s->zip && p < n->layout.n_planes; p++)
         TG_TRY(create_array(n, a, p, err));
     return tg_frame_table_create(&n->table, n->s->store, &t, NULL, err);
 }

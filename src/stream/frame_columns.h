@@ -8,7 +8,7 @@
 #include "zarr/zarr.h"
 
 enum {
-    FRAME_OWN_COLUMNS = 6, /* sequence .. crc32c */
+    FRAME_OWN_COLUMNS = 8, /* sequence .. crc32c */
     FRAME_PATH_MAX = 512,
     FRAME_SUM_BYTES = 4, /* of a chunk, behind its items */
 };
@@ -31,6 +31,8 @@ struct tg_frame_table {
     tg_frame_table_options options;
     char path[FRAME_PATH_MAX]; /* of the group "frames" */
     uint32_t n_columns;        /* own ones first */
+    uint32_t n_own;
+    uint8_t own[FRAME_OWN_COLUMNS]; /* which of frame_own */
     frame_column column[FRAME_OWN_COLUMNS + TG_FRAME_COLUMNS_MAX];
     uint64_t rows;      /* added */
     uint64_t written;   /* covered by chunks in all columns */
@@ -40,8 +42,11 @@ struct tg_frame_table {
     tg_buf encoded; /* a chunk of strings */
 };
 
+typedef enum frame_when { FRAME_ALWAYS, FRAME_ON_PLATES, FRAME_SUMMED } frame_when;
+
 /* Name, dtype and fill value of one of our own columns; what it means, for the attributes. */
 typedef struct frame_own_column {
+    frame_when when;
     const char *name;
     tg_dtype dtype;
     int64_t fill;
@@ -50,13 +55,10 @@ typedef struct frame_own_column {
 } frame_own_column;
 extern const frame_own_column frame_own[FRAME_OWN_COLUMNS];
 
-/* Columns of our own that a table with these options has: all, or all but crc32c. */
-uint32_t frame_own_columns(const tg_frame_table_options *options);
-static inline const char *frame_column_name(const tg_frame_table_options *o, uint32_t i)
-{
-    uint32_t own = frame_own_columns(o);
-    return i < own ? frame_own[i].name : o->users.at[i - own].name;
-}
+/* Columns of our own that a table with these options has: their places in frame_own, and how
+ * many they are. */
+uint32_t frame_own_columns(const tg_frame_table_options *options,
+                           uint8_t own[FRAME_OWN_COLUMNS]);
 
 /* Where row `row` lies within its chunk. */
 static inline uint64_t frame_in_chunk(const frame_column *c, uint64_t row)

@@ -79,12 +79,26 @@ static void set_item(const frame_column *c, uint64_t at, const void *item)
     memcpy(c->items + at * c->dtype.size, item, c->dtype.size);
 }
 
+/* Rows count along all fields, well and field fastest: tg_layout_split_index(). */
+static void split_index(const tg_frame_table *t, int64_t *index, int32_t *well, int32_t *field)
+{
+    uint64_t at = (uint64_t)*index, image = at % t->options.images;
+    *well = (int32_t)(image / t->options.fields);
+    *field = (int32_t)(image % t->options.fields);
+    *index = (int64_t)(at / t->options.images);
+}
+
 static void set_own(tg_frame_table *t, const tg_frame_row *row)
 {
-    const void *item[FRAME_OWN_COLUMNS] = {&row->sequence,  &row->index,  &row->time_device,
-                                           &row->time_host, &row->status, &row->crc32c};
-    for (uint32_t i = 0; i < frame_own_columns(&t->options); i++)
-        set_item(&t->column[i], frame_in_chunk(&t->column[i], t->rows), item[i]);
+    int64_t index = row->index;
+    int32_t well = -1, field = -1;
+    const void *item[FRAME_OWN_COLUMNS] = {&row->sequence,  &index,       &row->time_device,
+                                           &row->time_host, &row->status, &well,
+                                           &field,          &row->crc32c};
+    if (t->options.images > 0 && index != TG_NO_INDEX)
+        split_index(t, &index, &well, &field);
+    for (uint32_t i = 0; i < t->n_own; i++)
+        set_item(&t->column[i], frame_in_chunk(&t->column[i], t->rows), item[t->own[i]]);
 }
 
 /* The packed value at p; returns its length. */
@@ -108,7 +122,7 @@ tg_status tg_frame_table_add(tg_frame_table *t, const tg_frame_row *row, tg_byte
 {
     size_t at = 0;
     set_own(t, row);
-    for (uint32_t i = frame_own_columns(&t->options); i < t->n_columns; i++) {
+    for (uint32_t i = t->n_own; i < t->n_columns; i++) {
         frame_column *c = &t->column[i];
         at += set_user(c, frame_in_chunk(c, t->rows), values.data + at);
     }

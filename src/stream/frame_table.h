@@ -31,6 +31,9 @@ typedef struct tg_frame_table_options {
     tg_frame_columns users; /* the user's columns */
     bool checksum;          /* a column crc32c, and (v3) crc32c on the chunks */
     uint64_t frame_bytes;   /* of one frame: below 256 KiB a chunk has 65536 rows, else 4096 */
+    uint64_t images;        /* fields of all wells of a plate; 0: no plate. The table then has
+                               columns well and field, and its index is one within the field */
+    uint64_t fields;        /* of each well */
     bool once;              /* values can be put only once (ZIP) */
     bool rebuild;           /* (recover) chunks that are there already as they should be are not
                                put again */

@@ -2,24 +2,45 @@
 #include "stream/frame_columns.h"
 
 const frame_own_column frame_own[FRAME_OWN_COLUMNS] = {
-    {"sequence", {TG_DT_UINT, 8}, 0, NULL, "number of the frame, unwrapped to 64 bits"},
-    {"index",
+    {FRAME_ALWAYS,
+     "sequence",
+     {TG_DT_UINT, 8},
+     0,
+     NULL,
+     "number of the frame, unwrapped to 64 bits"},
+    {FRAME_ALWAYS,
+     "index",
      {TG_DT_INT, 8},
      -1,
      NULL,
      "place of the pixels along the frame axis; -1: there are none"},
-    {"time_device",
+    {FRAME_ALWAYS,
+     "time_device",
      {TG_DT_INT, 8},
      INT64_MIN,
      "nanosecond",
      "the source's own clock; -9223372036854775808: not known"},
-    {"time_host",
+    {FRAME_ALWAYS,
+     "time_host",
      {TG_DT_INT, 8},
      INT64_MIN,
      "nanosecond",
      "arrival by the recorder's clock, since 1970-01-01T00:00:00Z"},
-    {"status", {TG_DT_UINT, 1}, 0, NULL, "what became of the frame, see status"},
-    {"crc32c",
+    {FRAME_ALWAYS, "status", {TG_DT_UINT, 1}, 0, NULL, "what became of the frame, see status"},
+    {FRAME_ON_PLATES,
+     "well",
+     {TG_DT_INT, 4},
+     -1,
+     NULL,
+     "of the plate's wells the one that has the pixels, from 0; -1: there are none"},
+    {FRAME_ON_PLATES,
+     "field",
+     {TG_DT_INT, 4},
+     -1,
+     NULL,
+     "of the well's fields the one that has the pixels, from 0; -1: there are none"},
+    {FRAME_SUMMED,
+     "crc32c",
      {TG_DT_UINT, 4},
      0,
      NULL,
@@ -29,22 +50,27 @@ const frame_own_column frame_own[FRAME_OWN_COLUMNS] = {
 static const char *const status_names[] = {"ok",      "lost",   "dropped",  "skipped",
                                            "partial", "failed", "repeated", "reset"};
 
-uint32_t frame_own_columns(const tg_frame_table_options *options)
+uint32_t frame_own_columns(const tg_frame_table_options *options,
+                           uint8_t own[FRAME_OWN_COLUMNS])
 {
-    return options->checksum ? FRAME_OWN_COLUMNS : FRAME_OWN_COLUMNS - 1;
+    uint32_t n = 0;
+    for (uint8_t i = 0; i < FRAME_OWN_COLUMNS; i++)
+        if (frame_own[i].when == FRAME_ALWAYS ||
+            (frame_own[i].when == FRAME_ON_PLATES && options->images > 0) ||
+            (frame_own[i].when == FRAME_SUMMED && options->checksum))
+            own[n++] = i;
+    return n;
 }
 
-static tg_status describe_column(const tg_frame_table_options *o, uint32_t i, tg_json *list,
-                                 tg_error *err)
+static tg_status describe_column(const char *name, const char *unit, const char *text,
+                                 tg_json *list, tg_error *err)
 {
-    uint32_t own = frame_own_columns(o);
     TG_AUTO_PTR(tg_json) column = tg_json_new_object();
     if (column == NULL)
         return tg_fail(err, TG_NO_MEMORY, "no memory for attributes");
-    TG_TRY(tg_json_set(column, "name", tg_json_new_string(frame_column_name(o, i)), err));
-    if (i < own && frame_own[i].unit != NULL)
-        TG_TRY(tg_json_set(column, "unit", tg_json_new_string(frame_own[i].unit), err));
-    const char *text = i < own ? frame_own[i].description : "the user's";
+    TG_TRY(tg_json_set(column, "name", tg_json_new_string(name), err));
+    if (unit != NULL)
+        TG_TRY(tg_json_set(column, "unit", tg_json_new_string(unit), err));
     TG_TRY(tg_json_set(column, "description", tg_json_new_string(text), err));
     return tg_json_append(list, tg_steal(column), err);
 }
@@ -54,8 +80,14 @@ static tg_status add_columns(const tg_frame_table_options *o, tg_json *table, tg
     TG_AUTO_PTR(tg_json) list = tg_json_new_array();
     if (list == NULL)
         return tg_fail(err, TG_NO_MEMORY, "no memory for attributes");
-    for (uint32_t i = 0; i < frame_own_columns(o) + o->users.n; i++)
-        TG_TRY(describe_column(o, i, list, err));
+    uint8_t own[FRAME_OWN_COLUMNS];
+    uint32_t n = frame_own_columns(o, own);
+    for (uint32_t i = 0; i < n; i++) {
+        const frame_own_column *c = &frame_own[own[i]];
+        TG_TRY(describe_column(c->name, c->unit, c->description, list, err));
+    }
+    for (uint32_t i = 0; i < o->users.n; i++)
+        TG_TRY(describe_column(o->users.at[i].name, NULL, "the user's", list, err));
     return tg_json_set(table, "columns", tg_steal(list), err);
 }
 

@@ -18,12 +18,6 @@ uint64_t tg_frame_table_chunk_rows(uint64_t frame_bytes)
     return frame_bytes < SMALL_FRAME ? SMALL_FRAME_ROWS : LARGE_FRAME_ROWS;
 }
 
-static tg_dtype column_dtype(const tg_frame_table_options *o, uint32_t i)
-{
-    uint32_t own = frame_own_columns(o);
-    return i < own ? frame_own[i].dtype : o->users.at[i - own].dtype;
-}
-
 static uint64_t column_rows(const tg_frame_table_options *o, tg_dtype t)
 {
     return t.kind == TG_DT_STRING ? TG_FRAME_TEXT_ROWS
@@ -40,8 +34,10 @@ size_t tg_frame_table_bytes(const tg_frame_table_options *options)
 {
     size_t bytes = sizeof(tg_frame_table), largest = 0;
     bool strings = false;
-    for (uint32_t i = 0; i < frame_own_columns(options) + options->users.n; i++) {
-        tg_dtype t = column_dtype(options, i);
+    uint8_t own[FRAME_OWN_COLUMNS];
+    uint32_t n = frame_own_columns(options, own);
+    for (uint32_t i = 0; i < n + options->users.n; i++) {
+        tg_dtype t = i < n ? frame_own[own[i]].dtype : options->users.at[i - n].dtype;
         size_t chunk = (size_t)column_rows(options, t) * t.size + FRAME_SUM_BYTES;
         if (t.kind == TG_DT_STRING)
             chunk = TEXT_BYTES + TEXT_OFFSETS * sizeof(uint64_t);
@@ -81,13 +77,15 @@ static tg_status new_table(tg_frame_table **out, tg_store *store,
     t->published = UINT64_MAX;
     const char *group = options->group == NULL ? "" : options->group;
     TG_TRY(tg_path_join(t->path, sizeof t->path, group, "frames", err));
-    uint32_t n = frame_own_columns(options) + options->users.n;
-    for (uint32_t i = 0; i < n; i++) {
+    t->n_own = frame_own_columns(options, t->own);
+    for (uint32_t i = 0; i < t->n_own + options->users.n; i++) {
         frame_column *c = &t->column[i];
-        c->dtype = column_dtype(options, i);
+        uint32_t user = i - t->n_own;
+        const char *name =
+            i < t->n_own ? frame_own[t->own[i]].name : options->users.at[user].name;
+        c->dtype = i < t->n_own ? frame_own[t->own[i]].dtype : options->users.at[user].dtype;
         c->chunk_rows = column_rows(options, c->dtype);
-        TG_TRY(
-            tg_path_join(c->path, sizeof c->path, t->path, frame_column_name(options, i), err));
+        TG_TRY(tg_path_join(c->path, sizeof c->path, t->path, name, err));
         t->n_columns++;
     }
     *out = tg_steal(t);
@@ -122,9 +120,9 @@ static tg_status make_meta(const tg_frame_table *t, uint32_t i, tg_array_meta **
 {
     const frame_column *c = &t->column[i];
     const uint64_t none = 0;
-    int64_t fill = i < frame_own_columns(&t->options) ? frame_own[i].fill : 0;
-    uint64_t native[2] = {(uint64_t)fill, 0};
-    assert(fill >= INT64_MIN && (c->dtype.size == 8 || fill == 0));
+    int64_t fill = i < t->n_own ? frame_own[t->own[i]].fill : 0;
+    uint64_t native[2] = {(uint64_t)fill, 0}; /* little-endian: its first bytes, if shorter */
+    assert(c->dtype.size == 8 || fill == 0 || fill == -1);
     static const char *const rows[] = {"frame"};
     tg_array_options o = {.size = sizeof o,
                           .format = t->options.format,
@@ -305,6 +303,7 @@ tg_status tg_frame_table_length(tg_store *store, const char *group, uint64_t *ro
     return st;
 }
 
+/* What one of our own columns has in row `at`. A table need not have all of them. */
 static tg_status read_own(tg_store *store, const char *frames, uint32_t i, uint64_t at,
                           void *item, const tg_cancel *cancel, tg_error *err)
 {
@@ -326,8 +325,10 @@ tg_status tg_frame_table_last(tg_store *store, const char *group, tg_frame_row *
     char frames[FRAME_PATH_MAX];
     uint64_t rows = 0;
     tg_frame_row got = {0};
+    int32_t well, field;
     void *item[FRAME_OWN_COLUMNS] = {&got.sequence,  &got.index,  &got.time_device,
-                                     &got.time_host, &got.status, &got.crc32c};
+                                     &got.time_host, &got.status, &well,
+                                     &field,         &got.crc32c};
     TG_TRY(tg_path_join(frames, sizeof frames, group == NULL ? "" : group, "frames", err));
     TG_TRY(tg_frame_table_length(store, group, &rows, cancel, err));
     if (rows == 0)
@@ -335,8 +336,8 @@ tg_status tg_frame_table_last(tg_store *store, const char *group, tg_frame_row *
     for (uint32_t i = 0; i < FRAME_OWN_COLUMNS; i++) {
         tg_error own = {0};
         tg_status st = read_own(store, frames, i, rows - 1, item[i], cancel, &own);
-        if (st == TG_NOT_FOUND && i == FRAME_OWN_COLUMNS - 1)
-            continue; /* without checksums there is no such column */
+        if (st == TG_NOT_FOUND && frame_own[i].when != FRAME_ALWAYS)
+            continue;
         if (st != TG_OK && err != NULL)
             *err = own;
         TG_TRY(st);

@@ -126,11 +126,11 @@ static tg_status read_dims(tg_layout *l, const tg_stream_array *a, const tg_ome_
     return plate == NULL ? TG_OK : add_plate(l, plate, err);
 }
 
-/* Does a frame of another field come between two of one? Then nothing is gained by shards. */
-static bool fields_take_turns(const tg_layout *l)
+/* Does a frame (or by layers: a chunk) of another field come between two of one? */
+static bool fields_take_turns(const tg_layout *l, const uint64_t *extent)
 {
     for (uint32_t i = l->n_dims; i-- > 0;)
-        if (l->layers[l->order[i]] > 1)
+        if (extent[l->order[i]] > 1)
             return l->order[i] >= l->n_axes;
     return false;
 }
@@ -358,8 +358,14 @@ tg_status tg_layout_init(tg_layout *l, const tg_stream_array *a, const tg_ome_pl
         return tg_fail(err, TG_INVALID, "a single plane has no live shards");
     TG_TRY(choose_k(&made, a, frame, err));
     TG_TRY(count_layers(&made, err));
-    if (fields_take_turns(&made) && a->shard_bytes == 0 && a->shard_frames == 0 && !a->live)
-        made.sharded = false;
+    if (made.k > 1 && fields_take_turns(&made, made.extent))
+        return tg_fail(err, TG_UNSUPPORTED,
+                       "the fields of this plate take turns: a chunk has one frame, not "
+                       "%" PRIu64,
+                       made.k);
+    if (fields_take_turns(&made, made.layers) && a->shard_bytes == 0 && a->shard_frames == 0 &&
+        !a->live)
+        made.sharded = false; /* each would have one chunk */
     TG_TRY(make_planes(&made, a, err));
     TG_TRY(choose_shards(&made, a, err));
     *l = made;

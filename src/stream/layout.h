@@ -76,6 +76,15 @@ static inline bool tg_layout_is_plate(const tg_layout *l)
 {
     return l->n_axes != l->n_dims;
 }
+/* Fields of each well, and of all of them; 0 without a plate. */
+static inline uint64_t tg_layout_fields(const tg_layout *l)
+{
+    return tg_layout_is_plate(l) ? l->extent[l->n_axes + 1] : 0;
+}
+static inline uint64_t tg_layout_images(const tg_layout *l)
+{
+    return tg_layout_is_plate(l) ? l->n_images : 0;
+}
 
 /* One array of the store: shape with `slots` of the outermost part, chunk, shard. The vectors
  * have TG_MAX_NDIM places. */

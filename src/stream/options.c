@@ -87,6 +87,33 @@ static tg_status check_flow(const tg_stream_array *a, tg_error *err)
     return TG_OK;
 }
 
+/* A plate's frames have their places: what would move frames to others' is refused. */
+static tg_status check_plate(const tg_stream_options *o, tg_error *err)
+{
+    const tg_stream_array *a = &o->arrays[0];
+
+    if (o->plate == NULL)
+        return TG_OK;
+    if (o->n_arrays > 1)
+        return tg_fail(err, TG_UNSUPPORTED,
+                       "a plate is recorded from one source, there are %" PRIu32, o->n_arrays);
+    if (o->ome != NULL && strcmp(o->ome, "none") == 0)
+        return tg_fail(err, TG_INVALID, "a plate is made of OME-NGFF, and that is 'none'");
+    if (a->on_full == TG_FULL_DROP_OLDEST)
+        return tg_fail(err, TG_UNSUPPORTED, "drop-oldest on a plate: use drop-new");
+    if (a->on_gap == TG_GAP_COMPACT)
+        return tg_fail(err, TG_UNSUPPORTED,
+                       "frames one after the other on a plate: a lost one would move those "
+                       "behind it to other fields");
+    for (uint32_t i = 0; i < a->n_columns; i++)
+        if (a->columns[i].name != NULL && (strcmp(a->columns[i].name, "well") == 0 ||
+                                           strcmp(a->columns[i].name, "field") == 0))
+            return tg_fail(err, TG_INVALID,
+                           "column '%s': the frame table of a plate has one of its own",
+                           a->columns[i].name);
+    return TG_OK;
+}
+
 tg_status tg_options_check(const tg_stream_options *o, tg_error *err)
 {
     if (o == NULL || o->size != sizeof *o)
@@ -99,16 +126,10 @@ tg_status tg_options_check(const tg_stream_options *o, tg_error *err)
     if (o->n_arrays == 0 || o->arrays == NULL || o->n_arrays > TG_STREAM_ARRAYS)
         return tg_fail(err, TG_INVALID, "%" PRIu32 " arrays: want 1 to %d", o->n_arrays,
                        TG_STREAM_ARRAYS);
-    if (o->plate != NULL) /* never ignored without a word */
-        return tg_fail(err, TG_UNSUPPORTED,
-                       "plates are not recorded yet: name an array ROW/COLUMN/FIELD for each "
-                       "field");
     if (!(o->commit_interval >= 0))
         return tg_fail(err, TG_INVALID, "commit interval must be 0 or more");
     if (o->mode == TG_STREAM_APPEND && tg_path_is_zip(o->path))
         return tg_fail(err, TG_UNSUPPORTED, "a ZIP cannot be recorded into again");
-    if (o->plate != NULL) /* never as if it had not been asked for */
-        return tg_fail(err, TG_UNSUPPORTED, "plates cannot be recorded yet: one array a field");
     for (uint32_t i = 0; i < o->n_arrays; i++) {
         tg_status st = check_flow(&o->arrays[i], err);
         if (st != TG_OK) {
@@ -117,6 +138,7 @@ tg_status tg_options_check(const tg_stream_options *o, tg_error *err)
         }
     }
     TG_TRY(check_names(o, err));
+    TG_TRY(check_plate(o, err));
     return check_nesting(o, err);
 }
 
@@ -320,6 +342,22 @@ static tg_status lane_head(const tg_lane *n, const tg_stream_array *a, tg_json *
     return TG_OK;
 }
 
+/* The plate as its user wrote it, and what the groups of its fields have: all documents of it
+ * can be made again. */
+static tg_status plate_head(const tg_stream *s, const tg_stream_options *o, tg_json *head,
+                            tg_error *err)
+{
+    TG_AUTO_PTR(tg_json) plate = tg_json_new_object();
+    tg_json *image = NULL;
+
+    if (plate == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "no memory for the journal's head");
+    TG_TRY(set_text(plate, "file", o->plate, err));
+    TG_TRY(tg_json_copy(&image, s->plate_image, err));
+    TG_TRY(tg_json_set(plate, "image", image, err));
+    return tg_json_set(head, "plate", tg_steal(plate), err);
+}
+
 tg_status tg_journal_head(const tg_stream *s, const tg_stream_options *o, char **text,
                           tg_error *err)
 {
@@ -339,6 +377,8 @@ tg_status tg_journal_head(const tg_stream *s, const tg_stream_options *o, char *
         TG_TRY(tg_json_append(arrays, lane, err));
     }
     TG_TRY(tg_json_set(head, "arrays", tg_steal(arrays), err));
+    if (s->plate != NULL)
+        TG_TRY(plate_head(s, o, head, err));
     if (s->zip) {
         tg_json *documents = NULL;
         TG_TRY(tg_zip_documents_json(s, &documents, err));

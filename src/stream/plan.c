@@ -125,11 +125,11 @@ static size_t rows_least(const tg_lane_plan *p)
     return round_up(n < ((size_t)32 << 10) ? (size_t)32 << 10 : n, TG_BLOCK);
 }
 
-static tg_status plan_lane(tg_lane_plan *p, const tg_stream_array *a, int format, bool zip,
-                           tg_error *err)
+static tg_status plan_lane(tg_lane_plan *p, const tg_stream_array *a, const tg_ome_plate *plate,
+                           int format, bool zip, tg_error *err)
 {
     tg_layout *l = &p->layout;
-    TG_TRY(tg_layout_init(l, a, NULL, format, zip, err));
+    TG_TRY(tg_layout_init(l, a, plate, format, zip, err));
     TG_TRY(tg_frame_columns_init(&p->columns, a->columns, a->n_columns, err));
     TG_TRY(plan_codec(p, a, err));
     plan_pyramid(p);
@@ -152,6 +152,8 @@ static tg_status plan_lane(tg_lane_plan *p, const tg_stream_array *a, int format
                                 .users = p->columns,
                                 .checksum = l->checksum,
                                 .frame_bytes = l->plane[0].frame_bytes,
+                                .images = tg_layout_images(l),
+                                .fields = tg_layout_fields(l),
                                 .once = zip};
     p->table_bytes = tg_frame_table_bytes(&t);
     return TG_OK;
@@ -189,7 +191,7 @@ static uint64_t least_slabs(const tg_lane_plan *p)
 /* Everything but the slabs beyond the least. */
 static uint64_t base_bytes(const tg_plan *p, uint32_t n_encoders)
 {
-    uint64_t n = JOURNAL_BYTES;
+    uint64_t n = JOURNAL_BYTES + p->plate_bytes;
 
     for (uint32_t i = 0; i < p->n_lanes; i++) {
         const tg_lane_plan *q = &p->lane[i];
@@ -246,7 +248,7 @@ static void share_slabs(tg_plan *p, const tg_stream_options *o, uint64_t rest)
 
 static void sum_up(tg_plan *p)
 {
-    p->total_bytes = JOURNAL_BYTES;
+    p->total_bytes = JOURNAL_BYTES + p->plate_bytes;
     for (uint32_t i = 0; i < p->n_lanes; i++) {
         tg_lane_plan *q = &p->lane[i];
         q->n_outs = !q->layout.encoded ? 0 : p->n_encoders == 1 ? 1 : p->n_encoders + 1;
@@ -293,6 +295,27 @@ static void find_least(tg_plan *p)
     p->least_bytes = base_bytes(p, any ? 1 : 0) - saved;
 }
 
+/* A well of a row must not lie where the frame table does. */
+static tg_status check_rows(const tg_ome_plate *plate, tg_error *err)
+{
+    for (uint32_t i = 0; i < tg_ome_plate_wells(plate); i++)
+        if (strcmp(tg_ome_plate_row_name(plate, tg_ome_plate_well_row(plate, i)), "frames") ==
+            0)
+            return tg_fail(err, TG_INVALID,
+                           "plate: a row named 'frames' would lie where the frame table does");
+    return TG_OK;
+}
+
+static tg_status plan_plate(tg_plan *p, const tg_stream_options *o, tg_error *err)
+{
+    if (o->plate == NULL)
+        return TG_OK;
+    TG_TRY(tg_ome_plate_parse(&p->plate, o->plate, strlen(o->plate), err));
+    p->plate_bytes = strlen(o->plate) + tg_ome_plate_bytes(p->plate) +
+                     tg_ome_plate_images(p->plate) * sizeof(uint64_t);
+    return check_rows(p->plate, err);
+}
+
 tg_status tg_stream_plan_make(tg_plan *p, const tg_stream_options *o, uint32_t threads,
                               uint64_t budget, tg_error *err)
 {
@@ -300,11 +323,11 @@ tg_status tg_stream_plan_make(tg_plan *p, const tg_stream_options *o, uint32_t t
     p->lane = tg_calloc(o->n_arrays, sizeof *p->lane);
     if (p->lane == NULL)
         return tg_fail(err, TG_NO_MEMORY, "no memory for %" PRIu32 " arrays", o->n_arrays);
-    tg_status st = TG_OK;
+    tg_status st = plan_plate(p, o, err);
     for (uint32_t i = 0; st == TG_OK && i < o->n_arrays; i++) {
         const tg_stream_array *a = &o->arrays[i];
-        st = plan_lane(&p->lane[i], a, o->format == 0 ? 3 : o->format, tg_path_is_zip(o->path),
-                       err);
+        st = plan_lane(&p->lane[i], a, p->plate, o->format == 0 ? 3 : o->format,
+                       tg_path_is_zip(o->path), err);
         if (st != TG_OK)
             tg_error_prefix(err, "array '%s'", a->name == NULL ? "" : a->name);
     }
@@ -320,6 +343,7 @@ tg_status tg_stream_plan_make(tg_plan *p, const tg_stream_options *o, uint32_t t
 void tg_stream_plan_free(tg_plan *p)
 {
     tg_free(p->lane);
+    tg_ome_plate_free(p->plate);
     *p = (tg_plan){0};
 }
 

@@ -123,7 +123,7 @@ tg_status tg_write_shapes(tg_lane *n, const uint64_t *outer, tg_error *err)
     for (uint32_t p = 0; p < n->layout.n_planes; p++) {
         tg_layout_vectors v;
         tg_layout_vectors_init(&n->layout, p, &v);
-        for (uint32_t d = 0; d < n->layout.n_dims; d++)
+        for (uint32_t d = 0; d < n->layout.n_axes; d++)
             v.shape[tg_layout_axis(&n->layout, d)] = outer[d];
         TG_TRY(tg_array_resize(n->array[p], v.shape, NULL, err));
     }
@@ -132,29 +132,53 @@ tg_status tg_write_shapes(tg_lane *n, const uint64_t *outer, tg_error *err)
 
 static uint64_t slowest(const tg_layout *l, const uint64_t *outer)
 {
-    return outer[l->order[0]];
+    return outer[l->slow];
+}
+
+/* Of all fields of a plate. */
+static tg_status show_plate(tg_lane *n, uint64_t slots, bool up, uint64_t *covered,
+                            uint64_t *extent, tg_error *err)
+{
+    const tg_layout *l = &n->layout;
+    uint64_t outer[TG_STREAM_DIMS] = {0};
+
+    *covered = up ? slots : tg_layout_whole_units(l, slots);
+    TG_TRY(tg_plate_show(n, *covered, err));
+    tg_layout_image_shape(l, 0, n->shown, outer);
+    *extent = slowest(l, outer);
+    return TG_OK;
+}
+
+static tg_status show(tg_lane *n, uint64_t slots, bool up, uint64_t *covered, uint64_t *extent,
+                      tg_error *err)
+{
+    const tg_layout *l = &n->layout;
+    uint64_t outer[TG_STREAM_DIMS] = {0};
+
+    *covered = slots;
+    *extent = 1;
+    if (l->n_dims > 0) {
+        tg_layout_shape(l, slots, up, outer);
+        if (slowest(l, outer) < n->outer)
+            outer[l->slow] = n->outer;
+        *covered = tg_layout_slots_of_shape(l, outer);
+        *covered = *covered < slots ? *covered : slots;
+        *extent = slowest(l, outer);
+    }
+    return n->array[0] != NULL && *extent > n->outer ? tg_write_shapes(n, outer, err) : TG_OK;
 }
 
 /* The shape covers the slots of `mark`: with `up` the last, partial unit of the slowest
  * dimension, too. Never shrinks. */
 static tg_status publish_shape(tg_lane *n, const tg_mark *mark, bool up, tg_error *err)
 {
-    const tg_layout *l = &n->layout;
-    uint64_t outer[TG_STREAM_DIMS] = {0};
+    uint64_t covered, extent;
 
     if (mark->slots <= n->published.slots)
         return TG_OK;
-    uint64_t covered = mark->slots;
-    if (l->n_dims > 0) {
-        tg_layout_shape(l, mark->slots, up, outer);
-        if (slowest(l, outer) < n->outer)
-            outer[l->order[0]] = n->outer;
-        covered = tg_layout_slots_of_shape(l, outer);
-        covered = covered < mark->slots ? covered : mark->slots;
-    }
-    uint64_t extent = l->n_dims == 0 ? 1 : slowest(l, outer);
-    if (n->array[0] != NULL && extent > n->outer)
-        TG_TRY(tg_write_shapes(n, outer, err));
+    TG_TRY(tg_layout_is_plate(&n->layout)
+               ? show_plate(n, mark->slots, up, &covered, &extent, err)
+               : show(n, mark->slots, up, &covered, &extent, err));
     if (covered <= n->published.slots)
         return TG_OK;
     /* Of the slots that the shape leaves out none is taken to be empty: a lower bound. */

@@ -7,6 +7,7 @@
  *   sink.c       shard files and chunk files      record_log.c records of the journal
  *   committer.c  durable                          publish.c    visible
  *   flush.c      waiting for a level              stats.c      counters and errors
+ *   plate.c      fields of a plate                resume.c     append mode
  *   recover*.c   after a crash
  *
  * A *lane* is one array of the options with all that belongs to it. Threads: the producer of
@@ -83,6 +84,8 @@ typedef struct tg_lane_plan {
 typedef struct tg_plan {
     uint32_t n_lanes, n_encoders;
     tg_lane_plan *lane;
+    tg_ome_plate *plate;  /* NULL: none */
+    uint64_t plate_bytes; /* that it and its documents take */
     uint64_t total_bytes; /* arena, and what is allocated beside it */
     uint64_t least_bytes; /* with which open would not refuse */
 } tg_plan;
@@ -136,7 +139,7 @@ typedef struct tg_lane {
     uint32_t number;
     tg_layout layout;
     tg_lane_plan plan;
-    char *path; /* of the group, "" the root */
+    char *path; /* of the group (the plate's), "" the root */
     tg_placer placer;
     tg_ring ring;
     uint8_t *planes[TG_PLANES]; /* slab i of plane p lies at planes[p] + i * layer_bytes */
@@ -181,14 +184,15 @@ typedef struct tg_lane {
     tg_shard_entry *live_entries[TG_PLANES]; /* of a live shard at the last commit */
 
     /* The committer's. */
-    tg_array *array[TG_PLANES]; /* NULL in a ZIP, and with a null sink */
+    tg_array *array[TG_PLANES]; /* NULL in a ZIP, on a plate, and with a null sink */
     tg_frame_table *table;
     tg_mark durable;
     tg_mark in_chunks; /* durable, and no tail file needed for it */
     tg_mark sealed;    /* in shards that are sealed */
     tg_mark absorbed;  /* rows that the table has */
     tg_mark published; /* slots: by shapes; rows and rows_end: by the table */
-    uint64_t outer;    /* published extent of the slowest dimension */
+    uint64_t outer;    /* published extent of the slowest axis; of a plate's first field */
+    uint64_t shown;    /* (plate) slots that the shapes of the fields were made of */
     uint64_t covered;  /* offset in the journal up to which the lane's records hold */
     uint8_t *index;    /* room for an encoded index */
     uint8_t *tail_frame;
@@ -239,6 +243,8 @@ struct tg_stream {
     tg_lane *lanes;
     tg_group *groups; /* "" first */
     uint32_t n_groups;
+    tg_ome_plate *plate;  /* of the one lane; NULL: none */
+    tg_json *plate_image; /* attributes of each field's group, but for its name */
     tg_record_log log;
     int64_t open_ns;
     _Atomic int64_t last_append_ns;
@@ -315,6 +321,9 @@ TG_MUST_USE tg_status tg_sink_layers(tg_lane *n, const tg_layer *layers, uint32_
                                      uint32_t *done, tg_error *err);
 /* They are in the journal: enter them into the shard's index. With log.lock held. */
 void tg_sink_enter(tg_lane *n, const tg_layer *layers, uint32_t count);
+/* Path of a plane's array; image 0 without a plate. */
+TG_MUST_USE tg_status tg_plane_path(const tg_lane *n, uint64_t image, uint32_t plane, char *dst,
+                                    size_t cap, tg_error *err);
 /* Key of a plane's stored unit. */
 TG_MUST_USE tg_status tg_sink_shard_key(const tg_lane *n, uint32_t plane, uint64_t shard,
                                         char *dst, size_t cap, tg_error *err);

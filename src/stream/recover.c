@@ -243,17 +243,18 @@ static tg_status open_lane(recovery *r, tg_lane *n, tg_error *err)
 
     n->sealed_shard = f->sealed;
     r->lane[n->number] = (recovered){.rows = f->base_rows, .slots = f->base_slots};
+    bool plate = tg_layout_is_plate(&n->layout);
     for (uint32_t p = 0; p < n->layout.n_planes; p++) {
-        char path[TG_KEY_BYTES];
         TG_TRY(tg_make_meta(n, &f->options.array, p, err));
-        TG_TRY(tg_plane_path(n, p, path, sizeof path, err));
-        if (!n->s->zip)
-            TG_TRY(tg_array_open(n->s->store, path, &n->array[p], NULL, err));
+        if (!n->s->zip && !plate)
+            TG_TRY(tg_plate_open(n, 0, p, &n->array[p], err));
     }
     if (n->s->zip)
         return tg_frame_table_create(&n->table, n->s->store, &t, NULL, err);
-    TG_TRY(tg_recover_outer(n, &n->outer, err));
-    r->result->frames_before += tg_recover_frames(n, n->outer);
+    if (!plate) {
+        TG_TRY(tg_recover_outer(n, &n->outer, err));
+        r->result->frames_before += tg_recover_frames(n, n->outer);
+    }
     t.rebuild = true;
     return tg_frame_table_open(&n->table, n->s->store, &t, f->base_rows, NULL, err);
 }
@@ -278,22 +279,45 @@ static tg_status mend_lane(recovery *r, tg_lane *n, tg_error *err)
     return tg_recover_shape(r, n, got->slots, err);
 }
 
+static tg_status journal_is_cut(const tg_lane *n, uint64_t slots, uint64_t shown, tg_error *err)
+{
+    return tg_fail(err, TG_CORRUPT,
+                   "the journal ends at frame %" PRIu64 ", array '%s' shows %" PRIu64
+                   ": it is cut",
+                   slots, n->path, shown);
+}
+
+/* The same of one field of a plate. */
+static tg_status check_field(void *user, const tg_found_plane *found, tg_error *err)
+{
+    recovery *r = user;
+    const tg_layout *l = &found->lane->layout;
+    uint64_t outer[TG_STREAM_DIMS] = {0}, slots = r->lane[found->lane->number].slots;
+
+    if (found->plane > 0)
+        return TG_OK;
+    tg_layout_image_shape(l, found->image, slots, outer);
+    r->result->frames_before += tg_plane_frames(l, found->info);
+    return outer[l->slow] >= found->info->shape[tg_layout_axis(l, l->slow)]
+               ? TG_OK
+               : journal_is_cut(found->lane, slots, tg_plane_frames(l, found->info), err);
+}
+
 /* What readers see was durable before they saw it: a journal that ends before that is not
  * whole, and nothing is to be built on it. */
-static tg_status check_journal_reaches(const recovery *r, const tg_lane *n, tg_error *err)
+static tg_status check_journal_reaches(recovery *r, tg_lane *n, tg_error *err)
 {
     const tg_layout *l = &n->layout;
     uint64_t outer[TG_STREAM_DIMS] = {0}, slots = r->lane[n->number].slots;
 
     if (n->s->zip || l->n_dims == 0)
         return TG_OK;
+    if (tg_layout_is_plate(l))
+        return tg_plate_look(n, check_field, r, err);
     tg_layout_shape(l, slots, true, outer);
-    if (outer[l->order[0]] >= n->outer)
-        return TG_OK;
-    return tg_fail(err, TG_CORRUPT,
-                   "the journal ends at frame %" PRIu64 ", array '%s' shows %" PRIu64
-                   ": it is cut",
-                   slots, n->path, tg_recover_frames(n, n->outer));
+    return outer[l->slow] >= n->outer
+               ? TG_OK
+               : journal_is_cut(n, slots, tg_recover_frames(n, n->outer), err);
 }
 
 tg_status tg_recover_run(recovery *r, tg_error *err)

@@ -272,7 +272,7 @@ tg_status tg_recover_outer(tg_lane *n, uint64_t *outer, tg_error *err)
     tg_array_info info = {.size = sizeof info};
 
     TG_TRY(tg_array_get_info(n->array[0], &info, err));
-    *outer = l->n_dims == 0 ? info.shape[0] > 0 : info.shape[tg_layout_axis(l, l->order[0])];
+    *outer = l->n_dims == 0 ? info.shape[0] > 0 : info.shape[tg_layout_axis(l, l->slow)];
     return TG_OK;
 }
 
@@ -280,9 +280,27 @@ uint64_t tg_recover_frames(const tg_lane *n, uint64_t outer)
 {
     const tg_layout *l = &n->layout;
 
-    for (uint32_t i = 1; i < l->n_dims; i++)
-        outer *= l->extent[l->order[i]];
+    for (uint32_t d = 0; d < l->n_axes; d++)
+        outer *= d == l->slow ? 1 : l->extent[d];
     return outer;
+}
+
+/* One level of one field: a crash may lie between any two of them. */
+static tg_status mend_field(void *user, const tg_found_plane *found, tg_error *err)
+{
+    recovery *r = user;
+    tg_lane *n = found->lane;
+    const tg_layout *l = &n->layout;
+    uint64_t outer[TG_STREAM_DIMS] = {0}, slots = r->lane[n->number].slots;
+    uint32_t axis = tg_layout_axis(l, l->slow);
+
+    tg_layout_image_shape(l, found->image, slots, outer);
+    if (found->plane == 0)
+        r->result->frames_after += tg_layout_slots_of_shape(l, outer);
+    if (found->info->shape[axis] == outer[l->slow])
+        return TG_OK;
+    r->result->repaired++;
+    return tg_plate_put_shape(n, found->array, found->image, found->plane, slots, err);
 }
 
 tg_status tg_recover_shape(recovery *r, tg_lane *n, uint64_t slots, tg_error *err)
@@ -290,10 +308,12 @@ tg_status tg_recover_shape(recovery *r, tg_lane *n, uint64_t slots, tg_error *er
     const tg_layout *l = &n->layout;
     uint64_t outer[TG_STREAM_DIMS] = {0}, now;
 
+    if (tg_layout_is_plate(l))
+        return tg_plate_look(n, mend_field, r, err);
     tg_layout_shape(l, slots, true, outer);
-    now = l->n_dims == 0 ? slots > 0 : outer[l->order[0]];
+    now = l->n_dims == 0 ? slots > 0 : outer[l->slow];
     if (now < n->outer) /* published before, so it was durable: never less */
-        now = outer[l->order[0]] = n->outer;
+        now = outer[l->slow] = n->outer;
     r->result->frames_after += tg_recover_frames(n, now);
     if (now == n->outer)
         return tg_recover_levels(r, n, outer, err);
@@ -310,7 +330,7 @@ tg_status tg_recover_levels(recovery *r, tg_lane *n, const uint64_t *outer, tg_e
     for (uint32_t p = 1; l->n_dims > 0 && p < l->n_planes; p++) {
         tg_array_info info = {.size = sizeof info};
         TG_TRY(tg_array_get_info(n->array[p], &info, err));
-        behind |= info.shape[tg_layout_axis(l, l->order[0])] != outer[l->order[0]];
+        behind |= info.shape[tg_layout_axis(l, l->slow)] != outer[l->slow];
     }
     if (!behind)
         return TG_OK;

@@ -357,7 +357,7 @@ static tg_status read_lane(tg_model *m, tg_found_lane *n, const tg_json *o, tg_e
 
     init_lists(n);
     TG_TRY(tg_options_read_array(o, &n->options, err));
-    TG_TRY(tg_layout_init(&n->layout, &n->options.array, NULL, m->format, m->zip, err));
+    TG_TRY(tg_layout_init(&n->layout, &n->options.array, m->plate, m->format, m->zip, err));
     TG_TRY(tg_json_u64(tg_json_get(o, "slots"), &n->base_slots, err));
     TG_TRY(tg_json_u64(tg_json_get(o, "rows"), &n->base_rows, err));
     n->rows = n->base_rows;
@@ -381,6 +381,21 @@ static uint64_t bytes_parsed(tg_bytes text)
     return bytes;
 }
 
+static tg_status read_plate(tg_model *m, size_t n_arrays, tg_error *err)
+{
+    const tg_json *plate = tg_json_get(m->head, "plate");
+    size_t len;
+
+    if (plate == NULL)
+        return TG_OK;
+    if (n_arrays != 1)
+        return tg_fail(err, TG_CORRUPT, "a plate with %zu arrays", n_arrays);
+    TG_TRY(tg_json_string(tg_json_get(plate, "file"), &m->plate_file, &len, err));
+    TG_TRY(charge(m, bytes_parsed((tg_bytes){(const uint8_t *)m->plate_file, len}), err));
+    TG_TRY(tg_ome_plate_parse(&m->plate, m->plate_file, len, err));
+    return charge(m, tg_ome_plate_bytes(m->plate), err);
+}
+
 static tg_status on_open(tg_model *m, tg_bytes payload, tg_error *err)
 {
     uint64_t format;
@@ -400,6 +415,7 @@ static tg_status on_open(tg_model *m, tg_bytes payload, tg_error *err)
     if ((format != 2 && format != 3) || n == 0 || n > TG_STREAM_ARRAYS)
         return tg_fail(err, TG_CORRUPT, "Zarr format %" PRIu64 ", %zu arrays", format, n);
     m->format = (int)format;
+    TG_TRY(read_plate(m, n, err));
     tg_boot_id(now);
     m->same_boot = now[0] != '\0' && strcmp(now, boot) == 0;
     m->lanes = tg_calloc(n, sizeof *m->lanes);
@@ -472,6 +488,7 @@ void tg_model_free(tg_model *m)
         tg_free(n->begun.items);
     }
     tg_free(m->lanes);
+    tg_ome_plate_free(m->plate);
     tg_json_free(m->head);
     if (m->reserved > 0)
         tg_budget_release(m->budget, m->reserved);

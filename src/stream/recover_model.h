@@ -52,6 +52,8 @@ typedef struct tg_model {
     tg_json *head;
     int format;
     bool zip, same_boot;
+    const char *plate_file; /* as its user wrote it, the head's; NULL: no plate */
+    tg_ome_plate *plate;
     uint32_t n_lanes;
     tg_found_lane *lanes;
     tg_budget *budget;

@@ -12,37 +12,60 @@
 
 /* --- Nothing to do -------------------------------------------------------------------- */
 
-/* Frames of the images of a store: levels "0" of groups that have a frame table. */
-static tg_status count_group(tg_store *store, const char *path, int depth, uint64_t *frames,
-                             tg_error *err)
+/* Frames of an image by the shape of its first level; what is no image has none. */
+static tg_status count_image(tg_store *store, const char *path, uint64_t *frames, tg_error *err)
 {
-    TG_AUTO_PTR(tg_node) node = NULL;
     TG_AUTO_PTR(tg_array) array = NULL;
     char key[TG_KEY_BYTES];
     tg_array_info info = {.size = sizeof info};
+
+    TG_TRY(tg_path_join(key, sizeof key, path, "0", err));
+    TG_TRY(tg_array_open(store, key, &array, NULL, err));
+    TG_TRY(tg_array_get_info(array, &info, err));
+    *frames += info.shape[0];
+    return TG_OK;
+}
+
+static tg_status count_group(tg_store *store, const char *path, int depth, bool plate,
+                             uint64_t *frames, tg_error *err);
+
+static tg_status count_children(tg_store *store, const char *path, int depth, bool plate,
+                                uint64_t *frames, tg_error *err)
+{
+    char key[TG_KEY_BYTES];
     char **names = NULL;
+    tg_status st = tg_node_children(store, path, &names, NULL, err);
+
+    for (size_t i = 0; st == TG_OK && names[i] != NULL; i++) {
+        st = tg_path_join(key, sizeof key, path, names[i], err);
+        if (st == TG_OK)
+            st = count_group(store, key, depth, plate, frames, err);
+    }
+    tg_names_free(names);
+    return st;
+}
+
+/* Frames of the images of a store: levels "0" of groups that have a frame table, and on a plate
+ * of those three below it. */
+static tg_status count_group(tg_store *store, const char *path, int depth, bool plate,
+                             uint64_t *frames, tg_error *err)
+{
+    enum { ROW_COLUMN_FIELD = 3 };
+    TG_AUTO_PTR(tg_node) node = NULL;
+    uint64_t rows;
 
     tg_status st = tg_node_open(store, path, &node, NULL, err);
     if (st != TG_OK || tg_node_kind_of(node) != TG_NODE_GROUP)
         return st == TG_NOT_FOUND ? TG_OK : st;
-    uint64_t rows;
-    if (tg_frame_table_length(store, path, &rows, NULL, NULL) == TG_OK) {
-        TG_TRY(tg_path_join(key, sizeof key, path, "0", err));
-        TG_TRY(tg_array_open(store, key, &array, NULL, err));
-        TG_TRY(tg_array_get_info(array, &info, err));
-        *frames += info.shape[0];
-        return TG_OK;
+    if (plate && depth == 0)
+        return count_image(store, path, frames, err);
+    if (!plate && tg_frame_table_length(store, path, &rows, NULL, NULL) == TG_OK) {
+        st = count_image(store, path, frames, err);
+        return st == TG_OK || (st != TG_NOT_FOUND && st != TG_INVALID)
+                   ? st
+                   : count_children(store, path, ROW_COLUMN_FIELD - 1, true, frames, err);
     }
-    if (depth == 0)
-        return TG_OK;
-    TG_TRY(tg_node_children(store, path, &names, NULL, err));
-    for (size_t i = 0; st == TG_OK && names[i] != NULL; i++) {
-        st = tg_path_join(key, sizeof key, path, names[i], err);
-        if (st == TG_OK)
-            st = count_group(store, key, depth - 1, frames, err);
-    }
-    tg_names_free(names);
-    return st;
+    return depth == 0 ? TG_OK : count_children(store, path, depth - 1, plate, frames, err);
 }
 
 static tg_status nothing_to_do(const char *path, tg_recover_result *result, tg_error *err)
@@ -58,7 +81,7 @@ static tg_status nothing_to_do(const char *path, tg_recover_result *result, tg_e
                        "was durable",
                        path);
     TG_TRY(st);
-    TG_TRY(count_group(store, "", 4, &result->frames_before, err));
+    TG_TRY(count_group(store, "", 4, false, &result->frames_before, err));
     result->frames_after = result->frames_before;
     return TG_OK;
 }
@@ -99,12 +122,16 @@ static tg_status build(recovery *r, tg_runtime *rt, const char *path, tg_error *
     tg_stream_options o = {.size = sizeof o,
                            .path = path,
                            .format = m->format,
+                           .plate = m->plate_file,
                            .arrays = arrays,
                            .n_arrays = m->n_lanes};
     TG_TRY(tg_stream_estimate(rt, &o, &bytes, &least, err));
     o.memory_bytes = least;
     TG_TRY(tg_stream_build(r->s, &o, err));
     tg_arena_touch(r->s);
+    if (m->plate_file != NULL)
+        TG_TRY(tg_json_copy(&r->s->plate_image,
+                            tg_json_get(tg_json_get(m->head, "plate"), "image"), err));
     r->lane = tg_calloc(m->n_lanes, sizeof *r->lane);
     if (r->lane == NULL)
         return tg_fail(err, TG_NO_MEMORY, "no memory for %" PRIu32 " arrays", m->n_lanes);

@@ -82,7 +82,7 @@ static tg_lane *lane_of_key(recovery *r, const char *key, uint32_t *plane)
         for (*plane = 0; *plane < r->s->lanes[i].layout.n_planes; ++*plane) {
             char path[TG_KEY_BYTES], doc[TG_KEY_BYTES];
             const char *name = r->s->format == 3 ? "zarr.json" : ".zarray";
-            if (tg_plane_path(&r->s->lanes[i], *plane, path, sizeof path, NULL) == TG_OK &&
+            if (tg_plane_path(&r->s->lanes[i], 0, *plane, path, sizeof path, NULL) == TG_OK &&
                 tg_path_join(doc, sizeof doc, path, name, NULL) == TG_OK &&
                 strcmp(doc, key) == 0)
                 return &r->s->lanes[i];
@@ -103,7 +103,7 @@ static tg_status put_array(recovery *r, tg_lane *n, uint32_t plane, const char *
                              : tg_array_meta_parse_v2(&meta, text, len, NULL, 0, err));
     tg_layout_vectors_init(&n->layout, plane, &v);
     tg_layout_shape(&n->layout, r->lane[n->number].slots, true, outer);
-    for (uint32_t d = 0; d < n->layout.n_dims; d++)
+    for (uint32_t d = 0; d < n->layout.n_axes; d++)
         v.shape[tg_layout_axis(&n->layout, d)] = outer[d];
     if (n->layout.n_dims == 0 && r->lane[n->number].slots == 0)
         v.shape[0] = 0;
@@ -130,9 +130,19 @@ static tg_status put_documents(recovery *r, tg_error *err)
     return TG_OK;
 }
 
+static tg_status put_counted(void *user, const char *key, const char *text, tg_error *err)
+{
+    recovery *r = user;
+
+    r->result->repaired++;
+    return tg_document_put(r->s->store, key, text, err);
+}
+
 tg_status tg_recover_zip_end(recovery *r, tg_error *err)
 {
     TG_TRY(put_documents(r, err));
+    if (r->s->plate != NULL)
+        TG_TRY(tg_plate_documents(&r->s->lanes[0], r->lane[0].slots, put_counted, r, err));
     for (uint32_t i = 0; i < r->s->n_lanes; i++)
         r->result->frames_after += r->lane[i].slots;
     return tg_store_close(r->s->store, err);

@@ -40,7 +40,7 @@ static tg_status compare(const tg_lane *n, uint32_t plane, const tg_array_info *
         if (l->sharded && info->shard[i] != v.shard[i])
             return differs(n, "shards of", i, info->shard[i], v.shard[i], err);
         bool outer = false;
-        for (uint32_t d = 0; d < l->n_dims; d++)
+        for (uint32_t d = 0; d < l->n_axes; d++)
             outer |= tg_layout_axis(l, d) == i;
         if (!outer && info->shape[i] != v.shape[i])
             return differs(n, "extent", i, info->shape[i], v.shape[i], err);
@@ -54,21 +54,28 @@ static tg_status compare(const tg_lane *n, uint32_t plane, const tg_array_info *
 /* --- Where it ends -------------------------------------------------------------------------
  */
 
+/* All axes but the slowest have the extents that they are recorded with. */
+static tg_status check_extents(const tg_lane *n, const tg_array_info *info, tg_error *err)
+{
+    const tg_layout *l = &n->layout;
+
+    for (uint32_t d = 0; d < l->n_axes; d++) {
+        uint32_t axis = tg_layout_axis(l, d);
+        if (d != l->slow && info->shape[axis] != l->extent[d])
+            return differs(n, "extent", axis, info->shape[axis], l->extent[d], err);
+    }
+    return TG_OK;
+}
+
 static tg_status read_end(tg_lane *n, const tg_array_info *info, uint64_t *slots, tg_error *err)
 {
     const tg_layout *l = &n->layout;
-    uint64_t outer[TG_STREAM_DIMS];
 
     if (l->n_dims == 0)
         return tg_fail(err, TG_EXISTS, "array '%s' is a single plane, and is there", n->path);
-    for (uint32_t d = 0; d < l->n_dims; d++)
-        outer[d] = info->shape[tg_layout_axis(l, d)];
-    for (uint32_t i = 1; i < l->n_dims; i++)
-        if (outer[l->order[i]] != l->extent[l->order[i]])
-            return differs(n, "extent", tg_layout_axis(l, l->order[i]), outer[l->order[i]],
-                           l->extent[l->order[i]], err);
-    *slots = tg_layout_slots_of_shape(l, outer);
-    n->outer = outer[l->order[0]];
+    TG_TRY(check_extents(n, info, err));
+    *slots = tg_plane_frames(l, info);
+    n->outer = info->shape[tg_layout_axis(l, l->slow)];
     atomic_store(&n->count.shape, n->outer);
     return *slots <= l->n_slots
                ? TG_OK
@@ -101,11 +108,15 @@ static tg_status read_back(tg_lane *n, uint64_t slot, uint32_t slab, uint64_t pl
     tg_layout_vectors_init(l, 0, &v);
     memcpy(count, v.shape, sizeof count);
     tg_layout_coords(l, slot, coords);
-    for (uint32_t d = 0; d < l->n_dims; d++) {
+    for (uint32_t d = 0; d < l->n_axes; d++) {
         start[tg_layout_axis(l, d)] = coords[d];
         count[tg_layout_axis(l, d)] = 1;
     }
-    TG_TRY(tg_array_read(n->array[0], start, count, n->lease_frame, NULL, NULL, err));
+    TG_AUTO_PTR(tg_array) field = NULL;
+    if (tg_layout_is_plate(l))
+        TG_TRY(tg_plate_open(n, tg_layout_image(l, slot), 0, &field, err));
+    TG_TRY(tg_array_read(field != NULL ? field : n->array[0], start, count, n->lease_frame,
+                         NULL, NULL, err));
     TG_TRY(
         tg_frame_view_init(&view, n->lease_frame, 1, NULL, p->height, p->width, l->dtype, err));
     (void)tg_place_frame(&n->placer, n->planes[0] + (size_t)slab * p->layer_bytes,
@@ -150,40 +161,156 @@ static tg_status resume_table(tg_lane *n, uint64_t *rows, tg_error *err)
     return tg_frame_table_open(&n->table, n->s->store, &t, *rows, NULL, err);
 }
 
-static tg_status resume_lane(tg_lane *n, tg_error *err)
-{
-    uint64_t slots = 0, rows;
+/* --- Plates ---------------------------------------------------------------------------------
+ */
 
+/* Names, wells and fields are those of the plate that is there. */
+static tg_status check_same_plate(const tg_lane *n, tg_error *err)
+{
+    TG_AUTO_PTR(tg_node) node = NULL;
+    TG_AUTO_PTR(tg_json) there = NULL;
+    const tg_json *ours = tg_lane_group(n)->attributes;
+
+    TG_TRY(tg_node_open(n->s->store, n->path, &node, NULL, err));
+    const char *text = tg_node_attributes(node);
+    TG_TRY(
+        tg_json_parse(&there, text, strlen(text), (tg_json_options){.allow_nan = true}, err));
+    const tg_json *old = there;
+    if (n->layout.format == 3) {
+        ours = tg_json_get(ours, "ome");
+        old = tg_json_get(old, "ome");
+    }
+    if (tg_json_equal(tg_json_get(ours, "plate"), tg_json_get(old, "plate")))
+        return TG_OK;
+    return tg_fail(err, TG_INVALID,
+                   "group '%s' has another plate than the one that would be recorded", n->path);
+}
+
+/* One field: the last slot that its shape has is below *user. */
+static tg_status find_end(void *user, const tg_found_plane *found, tg_error *err)
+{
+    tg_lane *n = found->lane;
+    const tg_layout *l = &n->layout;
+    const tg_array_info *info = found->info;
+    uint64_t *slots = user, slow;
+
+    TG_TRY(compare(n, found->plane, info, err));
+    TG_TRY(check_extents(n, info, err));
+    slow = info->shape[tg_layout_axis(l, l->slow)];
+    if (slow > l->extent[l->slow])
+        return differs(n, "extent", tg_layout_axis(l, l->slow), slow, l->extent[l->slow], err);
+    uint64_t frames = tg_plane_frames(l, info);
+    if (frames > 0) {
+        uint64_t last = tg_layout_image_slot(l, found->image, frames - 1);
+        *slots = last >= *slots ? last + 1 : *slots;
+    }
+    return TG_OK;
+}
+
+/* Every other field ends where it would in this order of arrival. */
+static tg_status check_end(void *user, const tg_found_plane *found, tg_error *err)
+{
+    const tg_layout *l = &found->lane->layout;
+    const uint64_t *slots = user;
+    uint64_t outer[TG_STREAM_DIMS] = {0}, got;
+    char path[TG_KEY_BYTES];
+
+    tg_layout_image_shape(l, found->image, *slots, outer);
+    got = found->info->shape[tg_layout_axis(l, l->slow)];
+    if (got == outer[l->slow])
+        return TG_OK;
+    TG_TRY(tg_plane_path(found->lane, found->image, found->plane, path, sizeof path, err));
+    return tg_fail(err, TG_INVALID,
+                   "array '%s' ends at %" PRIu64 ", and would at %" PRIu64
+                   " in the plate's order of arrival",
+                   path, got, outer[l->slow]);
+}
+
+static tg_status resume_plate(tg_lane *n, uint64_t *slots, tg_error *err)
+{
+    const tg_layout *l = &n->layout;
+    uint64_t outer[TG_STREAM_DIMS] = {0};
+
+    TG_TRY(check_same_plate(n, err));
+    TG_TRY(tg_plate_look(n, find_end, slots, err));
+    TG_TRY(tg_plate_look(n, check_end, slots, err));
+    tg_layout_image_shape(l, 0, *slots, outer);
+    n->shown = *slots;
+    n->outer = outer[l->slow];
+    atomic_store(&n->count.shape, n->outer);
+    return TG_OK;
+}
+
+/* --- One lane -------------------------------------------------------------------------------
+ */
+
+static tg_status resume_arrays(tg_lane *n, uint64_t *slots, tg_error *err)
+{
     for (uint32_t p = 0; p < n->layout.n_planes; p++) {
         char path[TG_KEY_BYTES];
         tg_array_info info = {.size = sizeof info};
-        TG_TRY(tg_plane_path(n, p, path, sizeof path, err));
+        TG_TRY(tg_plane_path(n, 0, p, path, sizeof path, err));
         if (n->array[p] == NULL)
             TG_TRY(tg_array_open(n->s->store, path, &n->array[p], NULL, err));
         TG_TRY(tg_array_get_info(n->array[p], &info, err));
         TG_TRY(compare(n, p, &info, err));
         if (p == 0)
-            TG_TRY(read_end(n, &info, &slots, err));
+            TG_TRY(read_end(n, &info, slots, err));
     }
+    return TG_OK;
+}
+
+static tg_status resume_lane(tg_lane *n, tg_error *err)
+{
+    uint64_t slots = 0, rows;
+
+    TG_TRY(tg_layout_is_plate(&n->layout) ? resume_plate(n, &slots, err)
+                                          : resume_arrays(n, &slots, err));
     TG_TRY(resume_table(n, &rows, err));
     start_at(n, slots, rows);
     TG_TRY(reopen_layers(n, slots, err));
     return tg_attributes_set(n->s->store, n->path, "{\"complete\": false}", true, NULL, err);
 }
 
+/* Is the array of the first level there, or the first field's? */
+static tg_status find_array(tg_lane *n, bool *there, tg_error *err)
+{
+    tg_array *a = NULL;
+    tg_status st = tg_plate_open(n, 0, 0, &a, err);
+
+    *there = st == TG_OK;
+    if (tg_layout_is_plate(&n->layout))
+        tg_array_free(a);
+    else
+        n->array[0] = a;
+    return st == TG_NOT_FOUND ? TG_OK : st;
+}
+
+/* A plate and an image cannot share a frame table. */
+static tg_status check_no_table(const tg_lane *n, tg_error *err)
+{
+    uint64_t rows;
+    tg_status st = tg_frame_table_length(n->s->store, n->path, &rows, NULL, err);
+
+    if (st == TG_OK)
+        return tg_fail(err, TG_INVALID,
+                       "group '%s' has the frame table of another recording: of a plate, or "
+                       "of no plate",
+                       n->path);
+    return st == TG_NOT_FOUND ? TG_OK : st;
+}
+
 tg_status tg_create_append(tg_stream *s, const tg_stream_options *o, tg_error *err)
 {
     for (uint32_t i = 0; i < s->n_lanes; i++) {
         tg_lane *n = &s->lanes[i];
-        char path[TG_KEY_BYTES];
-        TG_TRY(tg_plane_path(n, 0, path, sizeof path, err));
-        tg_status st = tg_array_open(s->store, path, &n->array[0], NULL, err);
-        if (st == TG_OK) {
+        bool there;
+        TG_TRY(find_array(n, &there, err));
+        if (there) {
             TG_TRY(resume_lane(n, err));
             continue;
         }
-        if (st != TG_NOT_FOUND)
-            return st;
+        TG_TRY(check_no_table(n, err));
         for (uint32_t g = 0; g < s->n_groups; g++)
             TG_TRY(tg_create_group(s, &s->groups[g], err));
         TG_TRY(tg_create_lane(n, &o->arrays[i], err));

@@ -17,15 +17,45 @@ static uint64_t round_block(uint64_t n)
 
 /* --- Keys ------------------------------------------------------------------------- */
 
-static tg_status unit_key(const tg_lane *n, uint32_t plane, const uint64_t *unit, char *dst,
-                          size_t cap, tg_error *err)
+/* The group of an image, with a '/' behind it unless it is the root. */
+static tg_status image_prefix(const tg_lane *n, uint64_t image, char *dst, size_t cap,
+                              size_t *len, tg_error *err)
+{
+    int own = snprintf(dst, cap, "%s%s", n->path, n->path[0] == '\0' ? "" : "/");
+
+    if (own < 0 || (size_t)own >= cap)
+        return tg_fail(err, TG_INVALID, "'%s' is too long", n->path);
+    *len = (size_t)own;
+    if (!tg_layout_is_plate(&n->layout))
+        return TG_OK;
+    TG_TRY(tg_ome_plate_image_path(n->s->plate, image, dst + *len, cap - *len - 1, err));
+    *len += strlen(dst + *len);
+    dst[(*len)++] = '/';
+    return TG_OK;
+}
+
+tg_status tg_plane_path(const tg_lane *n, uint64_t image, uint32_t plane, char *dst, size_t cap,
+                        tg_error *err)
+{
+    size_t at = 0;
+
+    TG_TRY(image_prefix(n, image, dst, cap, &at, err));
+    int len = snprintf(dst + at, cap - at, "%" PRIu32, plane);
+    return len > 0 && (size_t)len < cap - at
+               ? TG_OK
+               : tg_fail(err, TG_INVALID, "'%s' is too long", n->path);
+}
+
+static tg_status unit_key(const tg_lane *n, uint64_t image, uint32_t plane,
+                          const uint64_t *unit, char *dst, size_t cap, tg_error *err)
 {
     char chunk[TG_CHUNK_KEY_BYTES];
 
+    TG_TRY(tg_plane_path(n, image, plane, dst, cap, err));
+    size_t at = strlen(dst);
     tg_chunk_key(n->meta[plane], unit, chunk);
-    int len = snprintf(dst, cap, "%s%s%" PRIu32 "/%s", n->path, n->path[0] == '\0' ? "" : "/",
-                       plane, chunk);
-    return len > 0 && (size_t)len < cap
+    int len = snprintf(dst + at, cap - at, "/%s", chunk);
+    return len > 0 && (size_t)len < cap - at
                ? TG_OK
                : tg_fail(err, TG_INVALID, "key of a chunk of '%s' is too long", n->path);
 }
@@ -36,7 +66,7 @@ tg_status tg_sink_chunk_key(const tg_lane *n, uint32_t plane, uint64_t layer, ui
     uint64_t unit[TG_MAX_NDIM];
 
     tg_layout_chunk_unit(&n->layout, plane, layer, tile, unit);
-    return unit_key(n, plane, unit, dst, cap, err);
+    return unit_key(n, tg_layout_layer_image(&n->layout, layer), plane, unit, dst, cap, err);
 }
 
 tg_status tg_sink_shard_key(const tg_lane *n, uint32_t plane, uint64_t shard, char *dst,
@@ -45,7 +75,7 @@ tg_status tg_sink_shard_key(const tg_lane *n, uint32_t plane, uint64_t shard, ch
     uint64_t unit[TG_MAX_NDIM];
 
     tg_layout_shard_unit(&n->layout, plane, shard, unit);
-    return unit_key(n, plane, unit, dst, cap, err);
+    return unit_key(n, tg_layout_shard_image(&n->layout, shard), plane, unit, dst, cap, err);
 }
 
 void tg_sink_side_name(const tg_lane *n, uint32_t plane, uint64_t shard, char *dst, size_t cap)

@@ -203,6 +203,7 @@ tg_status tg_stream_build(tg_stream *s, const tg_stream_options *o, tg_error *er
 
     if (st == TG_OK)
         st = make_lanes(s, o, &plan, err);
+    s->plate = tg_steal(plan.plate);
     tg_stream_plan_free(&plan);
     return st == TG_OK ? tg_arena_cut(s, err) : st;
 }
@@ -293,6 +294,8 @@ static void release(tg_stream *s, bool unlock)
         free_lane(&s->lanes[i]);
     tg_free(s->lanes);
     tg_groups_free(s);
+    tg_ome_plate_free(s->plate);
+    tg_json_free(s->plate_image);
     tg_record_log_destroy(&s->log);
     tg_store_free(s->side_store);
     tg_store_free(s->store);
@@ -374,9 +377,9 @@ static void fill_report(tg_stream *s, tg_stream_report *report)
     r.seconds = (double)(tg_clock_ns() - s->open_ns) * 1e-9;
     r.source_seconds = (double)(atomic_load(&s->last_append_ns) - s->open_ns) * 1e-9;
     r.budget_bytes = s->budget_bytes;
-    if (first->layout.n_dims > 0) {
-        tg_layout_shape(&first->layout, first->published.slots, true, outer);
-        outer[first->layout.order[0]] = first->outer;
+    if (first->layout.n_axes > 0) {
+        tg_layout_image_shape(&first->layout, 0, first->published.slots, outer);
+        outer[first->layout.slow] = first->outer;
     }
     memcpy(r.extent, outer, sizeof r.extent);
     if (tg_sampler_take(s, &r.samples, &r.n_samples, NULL) != TG_OK)

@@ -277,22 +277,47 @@ static void fields_of_a_plate(void)
     test_row = "";
 }
 
-/* What cannot be done is refused, not left out. */
-static void plates_are_refused(void)
+/* What a plate takes is in the estimate; what would move frames to other fields is refused. */
+static void plates_and_options(void)
 {
     TG_AUTO_PTR(tg_runtime) rt = NULL;
     tg_error err = {0};
-    uint64_t bytes = 0, least = 0;
-    tg_stream_array a = {.size = sizeof a, .dtype = u16, .height = 8, .width = 16};
-    tg_stream_options o = {.size = sizeof o,
-                           .path = "/nowhere/x.zarr",
-                           .arrays = &a,
-                           .n_arrays = 1,
-                           .plate = "{\"rows\":1,\"columns\":1,\"frames\":1}"};
+    uint64_t none = 0, small = 0, large = 0, least = 0;
+    tg_stream_array a[2] = {{.size = sizeof a[0],
+                             .dtype = u16,
+                             .height = 8,
+                             .width = 16,
+                             .chunk_frames = 1,
+                             .no_shards = true},
+                            {.size = sizeof a[0], .name = "b", .dtype = u16, .width = 16}};
+    tg_stream_options o = {
+        .size = sizeof o, .path = "/nowhere/x.zarr", .arrays = a, .n_arrays = 1};
 
     CHECK_STATUS(tg_runtime_new(NULL, &rt, NULL), TG_OK);
-    CHECK_STATUS(tg_stream_estimate(rt, &o, &bytes, &least, &err), TG_UNSUPPORTED);
-    CHECK(strstr(err.msg, "plates") != NULL);
+    CHECK_STATUS(tg_stream_estimate(rt, &o, &least, &none, &err), TG_OK);
+    o.plate = "{\"rows\":1,\"columns\":1,\"frames\":9}";
+    CHECK_STATUS(tg_stream_estimate(rt, &o, &least, &small, &err), TG_OK);
+    o.plate = "{\"rows\":32,\"columns\":48,\"fields\":9,\"frames\":9}";
+    CHECK_STATUS(tg_stream_estimate(rt, &o, &least, &large, &err), TG_OK);
+    CHECK(none < small);
+    CHECK(small + 1536 * 1024 < large);
+
+    a[0].name = "a";
+    o.n_arrays = 2;
+    CHECK_STATUS(tg_stream_estimate(rt, &o, &least, &large, &err), TG_UNSUPPORTED);
+    o.n_arrays = 1;
+    a[0].on_gap = TG_GAP_COMPACT;
+    CHECK_STATUS(tg_stream_estimate(rt, &o, &least, &large, &err), TG_UNSUPPORTED);
+    a[0].on_gap = TG_GAP_KEEP;
+    a[0].on_full = TG_FULL_DROP_OLDEST;
+    CHECK_STATUS(tg_stream_estimate(rt, &o, &least, &large, &err), TG_UNSUPPORTED);
+    a[0].on_full = TG_FULL_BLOCK;
+    o.ome = "none";
+    CHECK_STATUS(tg_stream_estimate(rt, &o, &least, &large, &err), TG_INVALID);
+    o.ome = NULL;
+    o.plate = "{\"rows\":[\"frames\"],\"columns\":1,\"frames\":9}";
+    CHECK_STATUS(tg_stream_estimate(rt, &o, &least, &large, &err), TG_INVALID);
+    CHECK(strstr(err.msg, "frame table") != NULL);
 }
 
 static const struct test tests[] = {
@@ -300,6 +325,6 @@ static const struct test tests[] = {
     {"shapes_grow", shapes_grow},
     {"refused", refused},
     {"fields of a plate", fields_of_a_plate},
-    {"plates are refused", plates_are_refused},
+    {"plates and options", plates_and_options},
 };
 TEST_MAIN(tests)
