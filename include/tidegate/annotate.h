@@ -175,6 +175,36 @@ TG_API TG_MUST_USE tg_status tg_annotate(tg_runtime *rt, const tg_annotate_optio
                                          tg_annotate_result *result, const tg_cancel *cancel,
                                          tg_error *err);
 
+/* --- One ion ------------------------------------------------------------------ */
+
+typedef struct tg_ion_peak {
+    double mz, intensity;   /* theoretical; percent of the highest peak */
+    uint64_t n_pixels;      /* of its image that are above 0 */
+    double total, min, max; /* of its image, over all pixels with a spectrum */
+} tg_ion_peak;
+
+typedef struct tg_ion_view {
+    size_t size; /* sizeof(tg_ion_view), set by the caller */
+    char ion[128];
+    int charge;
+    uint32_t width, height;
+    uint64_t pixels; /* with a spectrum */
+    uint32_t n_peaks;
+    tg_ion_peak peak[4]; /* by m/z */
+    double msm, chaos, spatial, spectral;
+    double mz_err_abs, mz_err_rel;
+    uint32_t images; /* written */
+    double seconds;
+} tg_ion_view;
+
+/* Images and scores of one ion, "C37H71O8P+K", by the options of an annotation; its databases,
+ * parts and ranks are not looked at. With options->out the images go there as ION_PEAK.png; it
+ * may be NULL. The peaks are sorted first if no run did. TG_INVALID: no such ion; TG_EXISTS:
+ * out holds an annotation. */
+TG_API TG_MUST_USE tg_status tg_annotate_ion(tg_runtime *rt, const tg_annotate_options *options,
+                                             const char *ion, tg_ion_view *view,
+                                             const tg_cancel *cancel, tg_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -51,6 +51,8 @@ static const cli_option options_table[] = {
     {"lenient", CLI_FLAG, AT(lenient), NULL,
      "leave out broken spectra, use a cut file as far as it goes (exit 3)"},
     {"duplicates", CLI_CHOICE, AT(duplicates), "sum|error", "two spectra on one pixel (sum)"},
+    {"ion", CLI_TEXT, AT(ion), "F+A",
+     "show this one ion, such as C37H71O8P+K; its images go to OUT, if given; no --db"},
     {"report", CLI_TEXT, AT(report), "FILE.html",
      "one page: images, FDR curves, mass errors, time and memory of the stages"},
     {"grid-from", CLI_CHOICE, AT(grid_from), "position|3DPosition",
@@ -145,7 +147,7 @@ tg_status annotate_request(cli *c, annotate_options *o, tg_annotate_options *out
     tg_error *err = &c->err;
     tg_annotate_options a = {.size = sizeof a,
                              .data = c->operands.item[0],
-                             .out = c->operands.item[1],
+                             .out = c->operands.n > 1 ? c->operands.item[1] : NULL,
                              .databases = o->db.item,
                              .n_databases = o->db.n,
                              .strict_db = o->strict_db,
@@ -175,7 +177,7 @@ tg_status annotate_request(cli *c, annotate_options *o, tg_annotate_options *out
     a.reading.grid_from_3d = o->grid_from == 1;
     if (o->seed > UINT32_MAX)
         return cli_fail(err, TG_INVALID, "--seed: at most %" PRIu32, UINT32_MAX);
-    if (o->db.n == 0)
+    if (o->db.n == 0 && o->ion == NULL)
         return cli_fail(err, TG_INVALID, "--db FILE is missing: which molecules?");
     if (o->lenient && o->strict)
         return cli_fail(err, TG_INVALID, "--strict or --lenient, not both");
@@ -282,6 +284,74 @@ static int exit_of(cli *c, tg_status st, const tg_annotate_result *r)
     return r->late || r->cut_data ? CLI_INCOMPLETE : CLI_DONE;
 }
 
+/* --- One ion ------------------------------------------------------------------------------ */
+
+static void ion_json(cli *c, const tg_ion_view *v)
+{
+    json_out *j = &c->json;
+    json_text(j, "ion", v->ion);
+    json_i64(j, "charge", v->charge);
+    json_u64(j, "width", v->width);
+    json_u64(j, "height", v->height);
+    json_u64(j, "pixels", v->pixels);
+    json_double(j, "msm", v->msm);
+    json_double(j, "chaos", v->chaos);
+    json_double(j, "spatial", v->spatial);
+    json_double(j, "spectral", v->spectral);
+    json_double(j, "mz_err_abs", v->mz_err_abs);
+    json_double(j, "mz_err_rel", v->mz_err_rel);
+    json_open_list(j, "peaks");
+    for (uint32_t k = 0; k < v->n_peaks; k++) {
+        const tg_ion_peak *p = &v->peak[k];
+        json_open(j, NULL);
+        json_double(j, "mz", p->mz);
+        json_double(j, "intensity", p->intensity);
+        json_u64(j, "n_pixels", p->n_pixels);
+        json_double(j, "total", p->total);
+        json_double(j, "min", p->min);
+        json_double(j, "max", p->max);
+        json_close(j);
+    }
+    json_close_list(j);
+    json_u64(j, "images", v->images);
+    json_double(j, "seconds", v->seconds);
+    json_u64(j, "rss_bytes_peak", cli_rss_peak());
+}
+
+static void ion_text(const cli *c, const tg_ion_view *v)
+{
+    if (c->common->json)
+        return;
+    (void)printf("%s, charge %+d: MSM %.6f (chaos %.6f, spatial %.6f, spectral %.6f), "
+                 "%+.3f ppm\n\n"
+                 "%-4s  %11s  %11s  %9s  %12s  %12s\n",
+                 v->ion, v->charge, v->msm, v->chaos, v->spatial, v->spectral,
+                 v->n_peaks > 0 ? v->mz_err_abs / v->peak[0].mz * 1e6 : 0.0, "peak", "m/z",
+                 "theory, %", "pixels", "total", "max");
+    for (uint32_t k = 0; k < v->n_peaks; k++)
+        (void)printf("%-4" PRIu32 "  %11.5f  %11.4f  %9" PRIu64 "  %12.6g  %12.6g\n", k,
+                     v->peak[k].mz, v->peak[k].intensity, v->peak[k].n_pixels, v->peak[k].total,
+                     v->peak[k].max);
+    if (c->operands.n > 1)
+        (void)printf("\n%" PRIu32 " images in %s\n", v->images, c->operands.item[1]);
+}
+
+static int show_ion(cli *c, const annotate_options *o, tg_runtime *rt,
+                    const tg_annotate_options *request)
+{
+    tg_ion_view view = {.size = sizeof view};
+    tg_status st = tg_annotate_ion(rt, request, o->ion, &view, c->cancel, &c->err);
+    cli_progress_end(&c->progress);
+    if (st == TG_CANCELLED)
+        return CLI_TRY_AGAIN;
+    if (st != TG_OK)
+        return view.pixels == 0 ? cli_refused(c) : CLI_FAILED;
+    cli_no_error(c);
+    ion_json(c, &view);
+    ion_text(c, &view);
+    return CLI_DONE;
+}
+
 static int run(cli *c, void *options)
 {
     CLI_AUTO(cli_auto_runtime) tg_runtime *rt = NULL;
@@ -289,9 +359,15 @@ static int run(cli *c, void *options)
     tg_annotate_options request;
     tg_annotate_result r = {.size = sizeof r};
 
+    if (c->operands.n < 2 && o->ion == NULL) {
+        (void)cli_fail(&c->err, TG_INVALID, "OUT is missing: where do the results go?");
+        return CLI_USAGE;
+    }
     if (annotate_request(c, o, &request) != TG_OK ||
         cli_runtime(c, c->common->memory, &rt) != TG_OK)
         return CLI_USAGE;
+    if (o->ion != NULL)
+        return show_ion(c, o, rt, &request);
     tg_status st = tg_annotate(rt, &request, &r, c->cancel, &c->err);
     cli_progress_end(&c->progress);
     if (st == TG_OK)
@@ -318,7 +394,7 @@ static void defaults(void *options)
 const cli_verb cli_annotate = {
     .name = "annotate",
     .operands = "DATA.imzML OUT",
-    .least = 2,
+    .least = 1,
     .most = 2,
     .summary = "annotate an imaging mass spectrometry data set",
     .example = "  tidegate annotate brain.imzML brain.annotated --db hmdb.csv \\\n"

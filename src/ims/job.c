@@ -59,13 +59,24 @@ static tg_status check_numbers(const tg_annotate_options *o, tg_error *err)
     return TG_OK;
 }
 
-static tg_status check_options(const tg_annotate_options *o, tg_error *err)
+static tg_status check_place(const tg_annotate_options *o, tg_error *err)
 {
-    if (o->data == NULL || o->out == NULL || o->out[0] == '\0')
-        return tg_fail(err, TG_INVALID, "annotate wants data and a place for the results");
+    if (o->out[0] == '\0')
+        return tg_fail(err, TG_INVALID, "annotate wants a place for the results");
     if (strstr(o->out, "://") != NULL || strchr(o->out, '|') != NULL)
         return tg_fail(err, TG_UNSUPPORTED, "'%.200s': results go to a local directory",
                        o->out);
+    return TG_OK;
+}
+
+static tg_status check_options(const tg_annotate_options *o, bool bare, tg_error *err)
+{
+    if (o->data == NULL || (o->out == NULL && !bare))
+        return tg_fail(err, TG_INVALID, "annotate wants data and a place for the results");
+    if (o->out != NULL)
+        TG_TRY(check_place(o, err));
+    if (bare)
+        return check_numbers(o, err);
     if (o->n_databases == 0 || o->n_databases > TG_ANNOTATE_DATABASES)
         return tg_fail(err, TG_INVALID, "%zu databases: want 1 to %d", o->n_databases,
                        TG_ANNOTATE_DATABASES);
@@ -167,6 +178,8 @@ static tg_status open_databases(tg_job *j, tg_error *err)
 static tg_status name_side_dir(tg_job *j, tg_error *err)
 {
     TG_AUTO(tg_text) t = {0};
+    if (j->o.out == NULL)
+        return TG_OK;
     size_t n = strlen(j->o.out);
     while (n > 1 && j->o.out[n - 1] == '/')
         n--;
@@ -177,15 +190,15 @@ static tg_status name_side_dir(tg_job *j, tg_error *err)
     return TG_OK;
 }
 
-tg_status tg_job_new(tg_job **out, tg_runtime *rt, const tg_annotate_options *options,
-                     const tg_cancel *cancel, tg_error *err)
+static tg_status make_job(tg_job **out, tg_runtime *rt, const tg_annotate_options *options,
+                          bool bare, const tg_cancel *cancel, tg_error *err)
 {
     TG_AUTO_PTR(tg_job) j = NULL;
 
     if (options->size != sizeof *options)
         return tg_fail(err, TG_INVALID, "options of %zu bytes, want %zu", options->size,
                        sizeof *options);
-    TG_TRY(check_options(options, err));
+    TG_TRY(check_options(options, bare, err));
     j = tg_calloc(1, sizeof *j);
     if (j == NULL)
         return tg_fail(err, TG_NO_MEMORY, "no memory to annotate");
@@ -201,9 +214,22 @@ tg_status tg_job_new(tg_job **out, tg_runtime *rt, const tg_annotate_options *op
     if (j->deadline_ns != INT64_MAX)
         tg_cancel_deadline(j->sorting, (double)(j->deadline_ns - tg_clock_ns()) * 1e-9);
     TG_TRY(tg_ims_source_open(&j->source, options->data, cancel, err));
-    TG_TRY(open_databases(j, err));
+    if (!bare)
+        TG_TRY(open_databases(j, err));
     *out = tg_steal(j);
     return TG_OK;
+}
+
+tg_status tg_job_new(tg_job **out, tg_runtime *rt, const tg_annotate_options *options,
+                     const tg_cancel *cancel, tg_error *err)
+{
+    return make_job(out, rt, options, false, cancel, err);
+}
+
+tg_status tg_job_bare(tg_job **out, tg_runtime *rt, const tg_annotate_options *options,
+                      const tg_cancel *cancel, tg_error *err)
+{
+    return make_job(out, rt, options, true, cancel, err);
 }
 
 void tg_job_free(tg_job *j)
@@ -249,9 +275,15 @@ static tg_status open_peak_home(tg_job *j, tg_error *err)
             j->beside_data = true;
             return TG_OK;
         }
+        if (j->side_dir == NULL)
+            return tg_fail(err, TG_INVALID,
+                           "'%s' cannot be made: where are the sorted peaks to go?", path.data);
         tg_runtime_log(j->rt, "'%s' cannot be made: sorted peaks go to '%s'", path.data,
                        j->side_dir);
     }
+    if (j->side_dir == NULL)
+        return tg_fail(err, TG_INVALID, "'%.200s': where are the sorted peaks to go?",
+                       j->o.data);
     j->peak_dir = tg_strdup(j->side_dir);
     if (j->peak_dir == NULL)
         return tg_fail(err, TG_NO_MEMORY, "no memory for a path");
@@ -410,7 +442,7 @@ static tg_status make_digest(tg_job *j, tg_error *err)
     return TG_OK;
 }
 
-tg_status tg_job_ions(tg_job *j, tg_error *err)
+void tg_job_charge(tg_job *j)
 {
     int polarity = tg_peaks_get_info(j->peaks)->polarity;
 
@@ -419,6 +451,11 @@ tg_status tg_job_ions(tg_job *j, tg_error *err)
                        polarity > 0 ? "positive" : "negative",
                        j->o.polarity > 0 ? "positive" : "negative");
     fill_ions(j, j->o.polarity != 0 ? j->o.polarity : polarity != 0 ? polarity : 1);
+}
+
+tg_status tg_job_ions(tg_job *j, tg_error *err)
+{
+    tg_job_charge(j);
     TG_TRY(
         tg_ion_space_new(&j->space, (const tg_moldb *const *)j->dbs, j->n_dbs, &j->ions, err));
     TG_TRY(tg_units_plan(&j->plan, j->space, j->peaks, j->imager.ppm, j->cancel, err));

@@ -45,12 +45,19 @@ typedef struct tg_job {
 TG_MUST_USE tg_status tg_job_new(tg_job **out, tg_runtime *rt,
                                  const tg_annotate_options *options, const tg_cancel *cancel,
                                  tg_error *err);
+/* The same without databases, and `out` may be NULL: to look at the data. */
+TG_MUST_USE tg_status tg_job_bare(tg_job **out, tg_runtime *rt,
+                                  const tg_annotate_options *options, const tg_cancel *cancel,
+                                  tg_error *err);
 void tg_job_free(tg_job *j);
 TG_DEFINE_AUTO_PTR(tg_job, tg_job_free)
 
 /* Open the sorted peaks; sort them first if no earlier run did. TG_TIMED_OUT: the deadline came
  * before they were. */
 TG_MUST_USE tg_status tg_job_peaks(tg_job *j, tg_error *err);
+/* With the peaks: the charge of ions, by the options and the data. tg_job_ions() does it, too.
+ */
+void tg_job_charge(tg_job *j);
 /* With the peaks: charge, ions, units, digest. */
 TG_MUST_USE tg_status tg_job_ions(tg_job *j, tg_error *err);
 

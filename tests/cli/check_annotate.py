@@ -194,6 +194,28 @@ def check_channels():
     assert call("validate", whole() / "ion_images.zarr")["valid"]
 
 
+def check_ion():
+    """One ion without a database: the numbers of the table, the images of the whole run."""
+    row = next(csv.DictReader(open(whole() / "annotations.csv")))
+    out = call(*data(), "one", "--ion", row["formula"] + row["adduct"])
+    assert out["ion"] == row["ion"] and out["images"] >= 2, out
+    for name in ("msm", "chaos", "spatial", "spectral", "mz_err_abs", "mz_err_rel"):
+        assert out[name] == float(row[name]), (name, out, row)
+    first = out["peaks"][0]
+    assert first["mz"] == float(row["mz"]) and first["n_pixels"] == int(row["n_pixels"]), (first, row)
+    for name in ("min", "max", "total"):
+        assert abs(first[name] - float(row[name + "_intensity"])) <= 1e-6 * first["max"], (name, first, row)
+    want = {k.removeprefix("images/"): v for k, v in files(whole()).items() if k.startswith(f"images/{row['ion']}_")}
+    assert files("one") == want and want, sorted(files("one"))
+    assert call(*data(), "--ion", row["formula"] + row["adduct"])["images"] == 0
+    assert call(*data(), "--ion", "C500H900+Na")["msm"] == 0  # nothing there
+    for ion, words in (("+H", "want formula"), ("C6H12O6-H50", "taken away"), ("C6Xx2+H", "Xx"), ("C6H12O6+", "'+'")):
+        told = call(*data(), "--ion", ion, want=2)["error"]["message"]
+        assert words in told, (ion, told)
+    assert "holds an annotation" in call(*data(), whole(), "--ion", "C6H12O6+Na", want=2)["error"]["message"]
+    assert "OUT is missing" in call(*data(), "--db", OWN / "db.csv", want=2)["error"]["message"]
+
+
 def check_report():
     """The page stands alone: images of the best ions, charts of FDR, errors, masses, time and memory."""
     out = call(*data(), "r <1>", *OPTIONS, "--report", "r.html")
