@@ -57,8 +57,10 @@ static tg_status count_group(tg_store *store, const char *path, int depth, bool 
     tg_status st = tg_node_open(store, path, &node, NULL, err);
     if (st != TG_OK || tg_node_kind_of(node) != TG_NODE_GROUP)
         return st == TG_NOT_FOUND ? TG_OK : st;
-    if (plate && depth == 0)
-        return count_image(store, path, frames, err);
+    if (plate && depth == 0) {
+        st = count_image(store, path, frames, err);
+        return st == TG_NOT_FOUND ? TG_OK : st; /* died while the plate was made */
+    }
     if (!plate && tg_frame_table_length(store, path, &rows, NULL, NULL) == TG_OK) {
         st = count_image(store, path, frames, err);
         return st == TG_OK || (st != TG_NOT_FOUND && st != TG_INVALID)

@@ -1,10 +1,12 @@
 /* check_recording.c - is every frame that a recording shows the one that its test source made?
  *
- *     check_recording PATH GROUP ARRAY [gaps]
+ *     check_recording PATH GROUP ARRAY [gaps] [plate:WELL,WELL...:FIELDS:FRAMES]
  *
  * PATH    a store; GROUP: "" or a camera's name; ARRAY: number of the source (its pixels' hash)
  * gaps    slots without a row are allowed, and must be fill value; without it frame i lies at
  *         index i and row i tells of it
+ * plate   frames went to the fields of these wells: FRAMES to one after the other, or with 0
+ * one to each, in turns
  *
  * Prints "frames N rows M". Exit 0: all of it is true; 1: something is not (named on standard
  * error); 3: there is no such array. It knows the public interface only. */
@@ -26,6 +28,7 @@ typedef struct table {
     uint64_t rows;
     uint64_t *sequence;
     int64_t *index;
+    int32_t *well, *field; /* NULL: no plate */
     uint8_t *status;
     uint32_t *crc; /* NULL: recorded without */
 } table;
@@ -72,30 +75,81 @@ static void *read_column(tg_store *store, const char *group, const char *name, s
     return items;
 }
 
-/* Columns are published one after the other: the shortest says how many rows there are. */
-static bool read_table(tg_store *store, const char *group, table *t, tg_error *err)
+enum { MOST_WELLS = 16 };
+
+/* How frames are spread over images; one image without a plate. */
+typedef struct plate {
+    char text[256]; /* cut at the separators */
+    const char *well[MOST_WELLS];
+    uint64_t n_wells, fields, frames;
+} plate;
+
+static bool parse_plate(const char *text, plate *p)
 {
-    uint64_t n[4] = {0};
+    (void)snprintf(p->text, sizeof p->text, "%s", text);
+    char *wells = p->text + strlen("plate:"), *fields = strchr(wells, ':');
+    if (fields == NULL)
+        return false;
+    *fields++ = '\0';
+    char *rest = NULL;
+    p->fields = strtoull(fields, &rest, 10);
+    p->frames = *rest == ':' ? strtoull(rest + 1, NULL, 10) : 0;
+    for (char *w = strtok(wells, ","); w != NULL && p->n_wells < MOST_WELLS;
+         w = strtok(NULL, ","))
+        p->well[p->n_wells++] = w;
+    return p->n_wells > 0 && p->fields > 0;
+}
+
+static uint64_t images_of(const plate *p)
+{
+    return p->n_wells == 0 ? 1 : p->n_wells * p->fields;
+}
+
+/* Image and index of the frame that arrived as the n-th. */
+static void locate(const plate *p, uint64_t n, uint64_t *image, uint64_t *index)
+{
+    *image = p->n_wells == 0 ? 0 : p->frames > 0 ? n / p->frames : n % images_of(p);
+    *index = p->n_wells == 0 ? n : p->frames > 0 ? n % p->frames : n / images_of(p);
+}
+
+/* Columns are published one after the other: the shortest says how many rows there are. */
+static bool read_table(tg_store *store, const char *group, bool on_plate, table *t,
+                       tg_error *err)
+{
+    uint64_t n[6] = {0};
+    int columns = 3;
 
     t->sequence = read_column(store, group, "sequence", sizeof *t->sequence, &n[0], err);
     t->index = read_column(store, group, "index", sizeof *t->index, &n[1], err);
     t->status = read_column(store, group, "status", sizeof *t->status, &n[2], err);
     if (t->sequence == NULL || t->index == NULL || t->status == NULL)
         return false;
-    t->crc = read_column(store, group, "crc32c", sizeof *t->crc, &n[3], err);
+    if (on_plate) {
+        t->well = read_column(store, group, "well", sizeof *t->well, &n[columns++], err);
+        t->field = read_column(store, group, "field", sizeof *t->field, &n[columns++], err);
+        if (t->well == NULL || t->field == NULL)
+            return false;
+    }
+    t->crc = read_column(store, group, "crc32c", sizeof *t->crc, &n[columns], err);
+    columns += t->crc != NULL;
     t->rows = n[0];
-    for (int i = 1; i < (t->crc == NULL ? 3 : 4); i++)
+    for (int i = 1; i < columns; i++)
         t->rows = n[i] < t->rows ? n[i] : t->rows;
     return true;
 }
 
-/* The row of each slot below `frames`; UINT64_MAX: none. False: two for one slot. */
-static bool rows_of_slots(const table *t, uint64_t frames, uint64_t *row_of)
+/* The row of each slot of an image below `frames`; UINT64_MAX: none. False: two for one slot.
+ */
+static bool rows_of_slots(const table *t, const plate *p, uint64_t image, uint64_t frames,
+                          uint64_t *row_of)
 {
     for (uint64_t i = 0; i < frames; i++)
         row_of[i] = UINT64_MAX;
     for (uint64_t r = 0; r < t->rows; r++) {
         if (t->index[r] < 0 || (uint64_t)t->index[r] >= frames)
+            continue;
+        if (t->well != NULL && ((uint64_t)t->well[r] != image / p->fields ||
+                                (uint64_t)t->field[r] != image % p->fields))
             continue;
         if (row_of[t->index[r]] != UINT64_MAX)
             return false;
@@ -117,16 +171,26 @@ static void make_frame(uint8_t *dst, uint32_t array, uint64_t sequence, uint64_t
             tg_source_test_pixel(array, sequence, y, x, width, dtype, dst);
 }
 
-static int check_frames(tg_array *a, const tg_array_info *info, const table *t, uint32_t number,
-                        bool gaps, tg_error *err)
+/* Is row r that of the frame that arrived as the r-th, whole and in its place? */
+static bool is_in_order(const table *t, const plate *p, uint64_t r, uint64_t image, uint64_t i)
+{
+    uint64_t want_image, want_index;
+
+    locate(p, r, &want_image, &want_index);
+    return t->sequence[r] == r && t->status[r] == 0 && want_image == image && want_index == i;
+}
+
+static int check_frames(tg_array *a, const tg_array_info *info, const table *t, const plate *p,
+                        uint64_t image, uint32_t number, bool gaps, tg_error *err)
 {
     const uint64_t frames = info->shape[0];
     const uint64_t start_of[3] = {0}, count[3] = {1, info->shape[1], info->shape[2]};
     const size_t bytes = (size_t)(count[1] * count[2]) * info->dtype.size;
     uint8_t *got = room(bytes, 1), *want = room(bytes, 1);
     uint64_t *row_of = room(frames, sizeof *row_of);
-    int rc =
-        rows_of_slots(t, frames, row_of) ? 0 : wrong("two rows for one slot", frames, NULL);
+    int rc = rows_of_slots(t, p, image, frames, row_of)
+                 ? 0
+                 : wrong("two rows for one slot", frames, NULL);
 
     for (uint64_t i = 0; i < frames && rc == 0; i++) {
         uint64_t start[3] = {i, start_of[1], start_of[2]}, r = row_of[i];
@@ -138,7 +202,7 @@ static int check_frames(tg_array *a, const tg_array_info *info, const table *t, 
             rc = wrong("a slot without a row is not fill value", i, NULL);
         if (rc != 0 || r == UINT64_MAX)
             continue;
-        if (!gaps && (t->sequence[r] != i || r != i || t->status[r] != 0))
+        if (!gaps && !is_in_order(t, p, r, image, i))
             rc = wrong("row is not the frame's", i, NULL);
         make_frame(want, number, t->sequence[r], count[1], count[2], info->dtype);
         if (memcmp(got, want, bytes) != 0)
@@ -152,34 +216,63 @@ static int check_frames(tg_array *a, const tg_array_info *info, const table *t, 
     return rc;
 }
 
-static int check(tg_store *store, const char *group, uint32_t number, bool gaps)
+/* One image, if it is there: its frames are added to *frames. */
+static int check_image(tg_store *store, const char *group, const plate *p, uint64_t image,
+                       const table *t, uint32_t number, bool gaps, uint64_t *frames)
 {
     char path[256];
     tg_array *a = NULL;
     tg_array_info info = {.size = sizeof info};
-    table t = {0};
     tg_error err = {0};
+    const char *slash = group[0] == '\0' ? "" : "/";
 
-    (void)snprintf(path, sizeof path, "%s%s0", group, group[0] == '\0' ? "" : "/");
+    (void)snprintf(path, sizeof path, "%s%s0", group, slash);
+    if (p->n_wells > 0)
+        (void)snprintf(path, sizeof path, "%s%s%s/%" PRIu64 "/0", group, slash,
+                       p->well[image / p->fields], image % p->fields);
     tg_status st = tg_array_open(store, path, &a, NULL, &err);
     if (st == TG_NOT_FOUND)
         return ABSENT;
     if (st != TG_OK || tg_array_get_info(a, &info, &err) != TG_OK)
-        return wrong("array", 0, &err);
+        return wrong("array", image, &err);
     int rc = info.ndim == 3 ? 0 : wrong("axes", info.ndim, NULL);
+    if (rc == 0 && t->sequence == NULL && info.shape[0] > 0)
+        rc = wrong("frames without a table", info.shape[0], NULL);
+    if (rc == 0)
+        rc = check_frames(a, &info, t, p, image, number, gaps, &err);
+    *frames += info.shape[0];
+    tg_array_free(a);
+    return rc;
+}
+
+static int check(tg_store *store, const char *group, const plate *p, uint32_t number, bool gaps)
+{
+    table t = {0};
+    tg_error err = {0};
+    uint64_t frames = 0, absent = 0;
+    int rc = 0;
+
     /* While a store is being made its table may not be there yet. */
-    if (rc == 0 && !read_table(store, group, &t, &err) &&
-        (err.code != TG_NOT_FOUND || info.shape[0] > 0))
-        rc = wrong("frame table", 0, &err);
+    if (!read_table(store, group, p->n_wells > 0, &t, &err)) {
+        if (err.code != TG_NOT_FOUND)
+            rc = wrong("frame table", 0, &err);
+        t.rows = 0;
+    }
+    for (uint64_t i = 0; i < images_of(p) && rc == 0; i++) {
+        rc = check_image(store, group, p, i, &t, number, gaps, &frames);
+        absent += rc == ABSENT;
+        rc = rc == ABSENT ? 0 : rc;
+    }
+    if (rc == 0 && absent == images_of(p))
+        rc = ABSENT;
     if (rc == 0)
-        rc = check_frames(a, &info, &t, number, gaps, &err);
-    if (rc == 0)
-        printf("frames %" PRIu64 " rows %" PRIu64 "\n", info.shape[0], t.rows);
+        printf("frames %" PRIu64 " rows %" PRIu64 "\n", frames, t.rows);
     free(t.sequence);
     free(t.index);
     free(t.status);
+    free(t.well);
+    free(t.field);
     free(t.crc);
-    tg_array_free(a);
     return rc;
 }
 
@@ -188,8 +281,16 @@ int main(int argc, char **argv)
     tg_store *store = NULL;
     tg_error err = {0};
 
-    if (argc < 4) {
-        fprintf(stderr, "usage: check_recording PATH GROUP ARRAY [gaps]\n");
+    plate p = {.n_wells = 0};
+    bool gaps = false, usage = argc < 4;
+
+    for (int i = 4; i < argc; i++) {
+        bool is_plate = strncmp(argv[i], "plate:", 6) == 0;
+        gaps |= strcmp(argv[i], "gaps") == 0;
+        usage |= is_plate && !parse_plate(argv[i], &p);
+    }
+    if (usage) {
+        fprintf(stderr, "usage: check_recording PATH GROUP ARRAY [gaps] [plate:...]\n");
         return 2;
     }
     tg_status st = tg_store_open(argv[1], NULL, &store, NULL, &err);
@@ -197,8 +298,7 @@ int main(int argc, char **argv)
         return ABSENT;
     if (st != TG_OK)
         return wrong("store", 0, &err);
-    int rc = check(store, argv[2], (uint32_t)strtoul(argv[3], NULL, 10),
-                   argc > 4 && strcmp(argv[4], "gaps") == 0);
+    int rc = check(store, argv[2], &p, (uint32_t)strtoul(argv[3], NULL, 10), gaps);
     tg_store_free(store);
     return rc;
 }

@@ -6,7 +6,7 @@ had said that it is durable before the power was cut."""
 import os
 import sys
 
-from record_sweep import LAYOUTS, Store, Tools, Wrong, acknowledged, progress_of
+from record_sweep import LAYOUTS, Store, Tools, Wrong, acknowledged, options_of, progress_of
 
 FAST = "--memory 12MiB --from test:24x10:u16@150 --commit-interval 30ms"
 # Small frames that share a chunk and come slowly: each waits in the tail file for long.
@@ -20,7 +20,7 @@ def workload(cycle):
         shard = "none" if cycle % 2 == 0 else "24frames"
         return layout, (SLOW % SLOW_RATE).split() + ["--shard", shard]
     layout = list(LAYOUTS)[cycle % len(LAYOUTS)]
-    return layout, FAST.split() + LAYOUTS[layout].split()
+    return layout, FAST.split() + options_of(layout)
 
 
 def write(tools, layout, options, folder, log):

@@ -31,7 +31,13 @@ LAYOUTS = {
     "zarr2, tail": "--format zarr2 --chunk-frames 4",
     "zstd": "--shard 9frames --chunk-frames 3 --codec zstd:1",
     "zip, zstd": "--chunk-frames 3 --codec zstd:1",
+    "plate": "--plate {fields} --chunk-frames 1 --shard 4frames",
+    "plate, tail": "--plate {fields} --chunk-frames 4 --shard none --pyramid 1:mean",
+    "plate, rounds": "--plate {rounds}",
+    "zip, plate": "--plate {rounds}",
 }
+HERE = os.path.dirname(os.path.abspath(__file__))
+PLATES = {name: os.path.join(HERE, f"plate-{name}.json") for name in ("fields", "rounds")}
 ERRNOS = ("ENOSPC", "EIO", "EDQUOT")
 TRANSFERS = "read,write,pread,pwrite"
 KINDS_KILLED = "open,close,pwrite,fsync,fdatasync,rename,unlink,mkdir"
@@ -52,6 +58,20 @@ def arguments():
                    help="zarr-python looks at each directory, too")
     p.add_argument("--keep", action="store_true", help="keep the folder of a failed run")
     return p.parse_args()
+
+
+def options_of(layout):
+    return [word.format(**PLATES) for word in LAYOUTS[layout].split()]
+
+
+def plate_of(layout):
+    """What check_recording is told of a plate; None: no plate."""
+    name = next((name for name in PLATES if "{" + name + "}" in LAYOUTS[layout]), None)
+    if name is None:
+        return None
+    with open(PLATES[name]) as f:
+        plate = json.load(f)
+    return f"plate:{','.join(plate['wells'])}:{plate['fields']}:{plate['frames']}"
 
 
 class Wrong(Exception):
@@ -90,6 +110,7 @@ class Store:
 
     def __init__(self, tools, layout, folder):
         self.tools, self.layout, self.data = tools, layout, folder
+        self.plate = plate_of(layout)
         self.allow = []  # what check_recording lets pass
         self.is_zip = layout.startswith("zip")
         self.store = os.path.join(self.data, "x.zip" if self.is_zip else "x.zarr")
@@ -104,7 +125,8 @@ class Store:
 
     def frames(self):
         """How many true frames the store shows; None: there is no array."""
-        done = self.tool(self.tools.checker, self.store, "", "0", *self.allow, ok=(0, 3))
+        told = self.allow + ([self.plate] if self.plate else [])
+        done = self.tool(self.tools.checker, self.store, "", "0", *told, ok=(0, 3))
         if done.returncode == 3:
             return None
         shape, rows = map(int, re.match(r"frames (\d+) rows (\d+)", done.stdout).groups())
@@ -118,11 +140,17 @@ class Store:
     def second_reader(self, shape):
         """zarr-python sees the same shape, and reads to the end of it."""
         import zarr
-        array = zarr.open_group(self.store, mode="r")["0"]
-        if array.shape[0] != shape:
-            raise Wrong(f"zarr-python sees {array.shape}, not {shape} frames")
-        if shape > 0:
-            array[shape - 1]
+        root = zarr.open_group(self.store, mode="r")
+        paths = [""]
+        if self.plate:
+            _, wells, fields, _ = self.plate.split(":")
+            paths = [f"{w}/{f}/" for w in wells.split(",") for f in range(int(fields))]
+        arrays = [root[path + "0"] for path in paths if path + "0" in root]
+        if sum(a.shape[0] for a in arrays) != shape:
+            raise Wrong(f"zarr-python sees {[a.shape for a in arrays]}, not {shape} frames")
+        for array in arrays:
+            if array.shape[0] > 0:
+                array[array.shape[0] - 1]
         self.tools.second_reads += 1
 
     def check_left(self, at_least):
@@ -179,7 +207,7 @@ class Run(Store):
 
     def record(self, base, shim):
         command = [self.sweep.tidegate, "record", self.store, *base.split(),
-                   *LAYOUTS[self.layout].split(), "--progress", "json", "--json"]
+                   *options_of(self.layout), "--progress", "json", "--json"]
         return self.program(command, shim)
 
     def program(self, command, shim):
