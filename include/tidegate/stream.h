@@ -239,6 +239,10 @@ TG_API TG_MUST_USE tg_status tg_stream_commit(tg_stream *s, uint32_t array,
                                               const tg_frame_meta *meta, tg_error *err);
 TG_API void tg_stream_unlease(tg_stream *s, uint32_t array); /* give the room back unused */
 
+/* Frames that the array still takes, by its dimensions or by the plate's; UINT64_MAX: no end.
+ * For the thread that appends. */
+TG_API uint64_t tg_stream_room(const tg_stream *s, uint32_t array);
+
 /* Leave out `count` frames: their slots read as fill value and take no disk. reason goes into
  * the log only; may be NULL. */
 TG_API TG_MUST_USE tg_status tg_stream_skip(tg_stream *s, uint32_t array, uint64_t count,

@@ -26,9 +26,15 @@ static tg_stream *stream_of(const feed *f)
     return f->r->stream;
 }
 
+/* Without --frames a plate, or dimensions that have an end, say how many there are. */
+static bool is_full(const feed *f)
+{
+    return f->r->o->frames == 0 && tg_stream_room(stream_of(f), f->i) == 0;
+}
+
 static bool enough(const feed *f)
 {
-    return f->r->o->frames > 0 && f->frames >= f->r->o->frames;
+    return is_full(f) || (f->r->o->frames > 0 && f->frames >= f->r->o->frames);
 }
 
 /* How a source ended: by itself, by a signal or the deadline, or by a failure that is its own.
@@ -65,6 +71,17 @@ static void set_columns(const feed *f, tg_source_frame *frame)
     frame->meta.columns = f->r->layout.has_column_values ? f->r->layout.column_items : NULL;
 }
 
+/* Frames lost before this one may have filled the array: then it is one too many. */
+static bool after_frame(feed *f)
+{
+    if (f->status == TG_INVALID && is_full(f)) {
+        f->status = TG_OK;
+        return false;
+    }
+    f->frames++;
+    return f->status == TG_OK;
+}
+
 /* The source fills a slab of the ring. False: it has ended. */
 static bool step_leased(feed *f)
 {
@@ -89,8 +106,7 @@ static bool step_leased(feed *f)
         tg_stream_unlease(stream_of(f), f->i);
         f->status = append(f, &frame);
     }
-    f->frames++;
-    return f->status == TG_OK;
+    return after_frame(f);
 }
 
 static bool step_copied(feed *f)
@@ -105,8 +121,7 @@ static bool step_copied(feed *f)
     }
     set_columns(f, &frame);
     f->status = append(f, &frame);
-    f->frames++;
-    return f->status == TG_OK;
+    return after_frame(f);
 }
 
 /* A lease is worth it if the source writes into it and no frame is ever dropped; layouts that

@@ -355,6 +355,14 @@ void tg_stream_unlease(tg_stream *s, uint32_t array)
     n->lease_dropped = false;
 }
 
+uint64_t tg_stream_room(const tg_stream *s, uint32_t array)
+{
+    if (s == NULL || array >= s->n_lanes)
+        return 0;
+    const tg_lane *n = &s->lanes[array];
+    return n->layout.n_slots == UINT64_MAX ? UINT64_MAX : n->layout.n_slots - n->mark.slots;
+}
+
 /* --- Frames that do not come --------------------------------------------------------- */
 
 tg_status tg_stream_skip(tg_stream *s, uint32_t array, uint64_t count, const char *reason,

@@ -336,6 +336,24 @@ def test_fields_that_take_turns_have_one_frame_a_chunk(tmp_path):
     assert "take turns" in said["error"]["message"]
 
 
+def test_a_full_plate_is_the_end(tmp_path):
+    """Without --frames the plate says how many there are; with more it is an error, and what fitted stays."""
+    (tmp_path / "p.json").write_text(json.dumps(PLATE))
+    source = ["--from", f"test:{WIDTH}x{HEIGHT}:uint16", "--plate", tmp_path / "p.json", "--json"]
+    assert run("record", tmp_path / "x.zarr", *source)["published"] == N
+    check_pixels(tmp_path / "x.zarr", PLATE)
+    said = run("record", tmp_path / "y.zarr", *source, "--frames", N + 1, status=1)
+    assert "full" in said["error"]["message"]
+    check_pixels(tmp_path / "y.zarr", PLATE)
+    said = run("record", tmp_path / "x.zarr", *source, "--append")
+    assert said["offered"] == 0
+
+
+def test_dimensions_that_are_full_are_the_end(tmp_path):
+    said = run("record", tmp_path / "x.zarr", "--from", "test:16x8:uint8", "--dims", "t=3,c=2", "--json")
+    assert (said["published"], said["shape"]) == (6, [3, 2, 8, 16])
+
+
 def test_skipped_by_the_source(tmp_path):
     """Raw frames that end inside a field: the last one is a row only."""
     frames = b"".join(frame_of(0, n, HEIGHT, WIDTH, "uint16").tobytes() for n in range(8))
