@@ -52,6 +52,13 @@ typedef struct tg_apply_options {
     const tg_dtype *dtype; /* of a new OUT; NULL: what the function makes of IN's */
     const char *codec;     /* of a new OUT; NULL: none */
 
+    /* Where rows go that the function makes instead of an array (measure, stats), and then no
+     * OUT: "FILE.csv", "FILE.json", or "table:NAME" of IN's image, whose store must have been
+     * opened for writing. */
+    const char *table;
+    const char *table_backend; /* of table:NAME: "anndata" (NULL), "csv", "json" */
+    bool table_overwrite;      /* replace a file or table of this name */
+
     uint32_t jobs;    /* calls at once; 0: threads of the runtime */
     bool skip_failed; /* a region whose call fails is left out; else the run ends */
     uint32_t retries; /* of a call that fails */
@@ -89,6 +96,7 @@ typedef struct tg_apply_report {
     uint32_t missing[TG_APPLY_MISSING]; /* the first of them */
     uint32_t part;                      /* the one that was run; parts: none */
     bool merged;                        /* by this call: it was the last */
+    uint64_t table_rows;                /* of the table, if one was written */
     double plan_seconds, seconds;
     tg_apply_sample samples[TG_APPLY_SAMPLES];
     uint32_t n_samples;
@@ -102,8 +110,8 @@ typedef struct tg_apply_report {
  * before any work, also where the folder beside OUT holds an unfinished run with other
  * parameters, which the message names. TG_OVER_BUDGET: a region does not fit, both numbers are
  * named. TG_BUSY: another process is at it. TG_UNSUPPORTED, before any work: what is not there
- * yet: policies "mask" and "labels", read "sequential" in place, a function that makes rows of
- * a table or no array. */
+ * yet: policies "mask" and "labels", read "sequential" in place. TG_EXISTS, too: the table is
+ * there. */
 TG_API TG_MUST_USE tg_status tg_apply(tg_runtime *rt, const tg_apply_options *options,
                                       tg_apply_report *report, const tg_cancel *cancel,
                                       tg_error *err);

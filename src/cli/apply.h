@@ -8,9 +8,9 @@
 typedef struct apply_options {
     cli_common common;
     const char *op, *exec, *plugin, *worker;
-    const char *rois, *px_rule, *policy, *halo, *on_error, *codec, *report;
-    int base, read;
-    bool in_place, keep_undo;
+    const char *rois, *px_rule, *policy, *halo, *on_error, *codec, *report, *table;
+    int base, read, backend;
+    bool in_place, keep_undo, overwrite;
     const char *out; /* plan only */
     uint64_t parts;
     uint64_t jobs;

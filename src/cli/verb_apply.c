@@ -43,6 +43,11 @@ static const cli_option options_table[] = {
      "how much a power cut may cost (1s)"},
     {"dtype", CLI_DTYPE, AT(dtype), "TYPE", "of a new OUT (what the function makes of IN's)"},
     {"codec", CLI_TEXT, AT(codec), "SPEC", "of a new OUT (none)"},
+    {"table", CLI_TEXT, AT(table), "FILE.csv|FILE.json|table:NAME",
+     "where the rows of measure and stats go, which make no OUT"},
+    {"backend", CLI_CHOICE, AT(backend), "anndata|csv|json",
+     "what a table:NAME is kept in (anndata)"},
+    {"overwrite", CLI_FLAG, AT(overwrite), NULL, "replace a table that is there"},
     {"report", CLI_TEXT, AT(report), "FILE.html",
      "one page with no outside resource: calls, rates, memory, failures, slowest regions"},
 };
@@ -106,6 +111,7 @@ tg_status apply_request(cli *c, const apply_options *o, tg_apply_options *r)
 {
     static const char *const bases[] = {"fill", "input"}, *const reads[] = {"snapshot",
                                                                             "sequential"};
+    static const char *const backends[] = {NULL, "csv", "json"};
     tg_error *err = &c->err;
 
     *r = (tg_apply_options){.size = sizeof *r,
@@ -118,6 +124,9 @@ tg_status apply_request(cli *c, const apply_options *o, tg_apply_options *r)
                             .keep_undo = o->keep_undo,
                             .dtype = o->dtype.kind == TG_DT_NONE ? NULL : &o->dtype,
                             .codec = o->codec,
+                            .table = o->table,
+                            .table_backend = backends[o->backend],
+                            .table_overwrite = o->overwrite,
                             .call_timeout_ms = (uint64_t)(o->call_timeout * 1000 + 0.999),
                             .commit_interval_ms = (uint64_t)(o->commit_interval * 1000),
                             .progress = cli_progress_report,
@@ -150,6 +159,7 @@ void apply_json(json_out *j, const tg_apply_report *r)
     json_u64(j, "spilled_bytes", r->spilled_bytes);
     json_u64(j, "parked_peak_bytes", r->parked_peak_bytes);
     json_u64(j, "rss_bytes_peak", cli_rss_peak());
+    json_u64(j, "table_rows", r->table_rows);
     json_double(j, "seconds", r->seconds);
     json_double(j, "plan_seconds", r->plan_seconds);
     json_u64(j, "empty", r->empty);
@@ -175,6 +185,8 @@ static void apply_text(const cli *c, const tg_apply_report *r)
                  r->rois, r->calls, r->units_read, cli_bytes_text(r->bytes_read, in, sizeof in),
                  r->units_written, cli_bytes_text(r->bytes_written, out, sizeof out),
                  r->seconds);
+    if (r->table_rows > 0)
+        (void)printf("%" PRIu64 " rows in the table\n", r->table_rows);
     if (r->failed > 0)
         (void)fprintf(stderr, "%" PRIu64 " regions failed and were left out; the first: %s\n",
                       r->failed, r->why);
@@ -202,8 +214,10 @@ static tg_status open_places(cli *c, const apply_options *o, cli_place *in, cli_
 
     if (o->in_place && p->n > 1)
         return cli_fail(&c->err, TG_INVALID, "--in-place: no OUT, for it is IN");
-    tg_status st = o->in_place ? place_open_writing(c, p->item[0], false, in)
-                               : place_open_around(c, p->item[0], in);
+    const bool writes =
+        o->in_place || (o->table != NULL && strncmp(o->table, "table:", 6) == 0);
+    tg_status st = writes ? place_open_writing(c, p->item[0], false, in)
+                          : place_open_around(c, p->item[0], in);
     if (st == TG_OK && p->n > 1)
         st = place_open_writing(c, p->item[1], true, out);
     return st;

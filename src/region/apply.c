@@ -19,6 +19,7 @@ void tg_apply_close(job *j)
         tg_apply_unlock(j);
     if (j->has_folder)
         tg_folder_close(&j->folder);
+    tg_row_log_free(j->rows);
     tg_plan_free(j->plan);
     tg_function_free(j->fn);
     tg_array_free(j->in);
@@ -60,7 +61,10 @@ tg_status tg_apply_open_function(job *j, tg_error *err)
                                  .jobs =
                                      j->o->jobs > 0 ? j->o->jobs : tg_runtime_threads(j->rt),
                                  .timeout_ms = j->o->call_timeout_ms,
-                                 .wanted = j->o->dtype};
+                                 .wanted = j->o->dtype,
+                                 .in_store = j->o->in_store,
+                                 .image = j->level.image,
+                                 .cancel = j->cancel};
     if (j->o->fn != NULL)
         return tg_function_of(&j->fn, j->o->fn, j->o->fn_user, &env, err);
     if (j->o->kind == 0 || j->o->function == NULL)
@@ -204,7 +208,7 @@ static tg_status check_out(const job *j, tg_error *err)
 /* --- The plan --------------------------------------------------------------------------------
  */
 
-static tg_status read_list(job *j, tg_error *err)
+tg_status tg_apply_read_list(job *j, tg_error *err)
 {
     tg_budget *budget = tg_runtime_budget(j->rt);
     tg_shape shape = {.ndim = j->level.ndim};
@@ -467,6 +471,7 @@ tg_status tg_apply_run_plan(job *j, uint32_t part, bool merge, tg_error *err)
                                   .in = j->in,
                                   .out = j->out,
                                   .fn = j->fn,
+                                  .rows = j->rows,
                                   .folder = j->has_folder ? &j->folder : NULL,
                                   .part = part,
                                   .in_parts = j->planned && !merge,
@@ -522,6 +527,7 @@ tg_status tg_apply_tidy(job *j, tg_error *err)
     }
     tg_crash_point();
     TG_TRY(tg_folder_drop_all(&j->folder, NULL, "journal-", err));
+    TG_TRY(tg_folder_drop_all(&j->folder, NULL, "rows-", err));
     tg_crash_point();
     if (j->planned) /* who is alive will find that all is done, and remove its own */
         (void)!tg_folder_check_idle(&j->folder, "lock-merge", NULL);
@@ -596,7 +602,9 @@ static tg_status end_run(job *j, tg_error *err)
 /* Refused before any work: nothing is left of it. */
 void tg_apply_take_back(job *j)
 {
-    if (j->has_folder ? tg_folder_exists(&j->folder, "journal-0") : j->begun)
+    if (j->has_folder ? tg_folder_exists(&j->folder, "journal-0") ||
+                            tg_folder_exists(&j->folder, "rows-0")
+                      : j->begun)
         return;
     if (j->made_now)
         (void)!tg_node_remove(j->out_store, j->out_path, NULL, NULL); /* the refusal counts */
@@ -613,8 +621,11 @@ tg_status tg_apply_open(job *j, tg_error *err)
 {
     TG_TRY(tg_apply_open_in(j, err));
     TG_TRY(tg_apply_open_function(j, err));
-    TG_TRY(tg_function_deliverable(j->fn, err));
-    TG_TRY(read_list(j, err));
+    TG_TRY(tg_function_deliverable(j->fn, j->o->table != NULL,
+                                   j->o->in_place || j->o->out_store != NULL, err));
+    if (!j->fn->facts.has_out)
+        return TG_OK;
+    TG_TRY(tg_apply_read_list(j, err));
     TG_TRY(open_out(j, err));
     return check_out(j, err);
 }
@@ -625,6 +636,8 @@ static tg_status apply(job *j, tg_error *err)
     bool ended = false;
 
     TG_TRY(tg_apply_open(j, err));
+    if (!j->fn->facts.has_out)
+        return tg_apply_rows(j, began, err);
     TG_TRY(tg_apply_set_facts(j, err));
     TG_TRY(tg_apply_make_plan(j, err));
     j->report->plan_seconds = (double)(tg_clock_ns() - began) * 1e-9;

@@ -30,6 +30,8 @@ typedef struct job {
     uint64_t n;          /* of bounds: the list, and what --base input adds */
     uint64_t list_bytes; /* reserved for the list */
     tg_plan_facts facts;
+    tg_row_target target; /* of a function that makes rows */
+    tg_row_log *rows;
     char lock[2][32]; /* held */
     uint32_t n_locks;
     /* Of a run of a planned job: */
@@ -49,7 +51,9 @@ static inline void job_auto(job *j)
 
 TG_MUST_USE tg_status tg_apply_open_in(job *j, tg_error *err);
 TG_MUST_USE tg_status tg_apply_open_function(job *j, tg_error *err);
-/* IN, the function, the list, OUT with its folder and lock-0, which is made if need be. */
+TG_MUST_USE tg_status tg_apply_read_list(job *j, tg_error *err);
+/* IN and the function; if that makes an array, the list, OUT with its folder and lock-0, which
+ * is made if need be. */
 TG_MUST_USE tg_status tg_apply_open(job *j, tg_error *err);
 TG_MUST_USE tg_status tg_apply_set_facts(job *j, tg_error *err);
 TG_MUST_USE tg_status tg_apply_describe(tg_plan_array *p, const tg_array *a, const tg_store *s,
@@ -62,6 +66,8 @@ TG_MUST_USE tg_status tg_apply_write_attributes(const job *j, tg_error *err);
 /* Nothing of the run is left, but undo/ where it is to be kept; the last that goes is what says
  * that it was one. */
 TG_MUST_USE tg_status tg_apply_tidy(job *j, tg_error *err);
+/* The rest of a run that makes rows of a table; began: the clock when it did. */
+TG_MUST_USE tg_status tg_apply_rows(job *j, int64_t began, tg_error *err);
 /* Refused before any work: nothing is left of it. */
 void tg_apply_take_back(job *j);
 

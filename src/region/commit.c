@@ -55,7 +55,7 @@ void tg_commit_journal_name(uint32_t part, bool finish, char *dst)
 }
 
 /* What a result depends on, a line each: for who must say what differs. */
-static void describe(const tg_plan *plan, tg_text *t)
+void tg_commit_describe(const tg_plan *plan, tg_text *t)
 {
     const tg_plan_facts *f = tg_plan_get_facts(plan);
 
@@ -110,7 +110,8 @@ typedef struct replay {
     tg_error mismatch;
 } replay;
 
-static tg_status replay_begin(replay *r, tg_bytes p, tg_error *err)
+tg_status tg_commit_compare(const tg_folder *folder, const tg_plan *plan, tg_bytes p,
+                            tg_error *differs, tg_error *err)
 {
     TG_AUTO(tg_text) now = {0};
     uint64_t fingerprint;
@@ -118,14 +119,13 @@ static tg_status replay_begin(replay *r, tg_bytes p, tg_error *err)
     if (p.len < sizeof fingerprint)
         return tg_fail(err, TG_CORRUPT, "a begin record of %zu bytes", p.len);
     memcpy(&fingerprint, p.data, sizeof fingerprint);
-    describe(r->plan, &now);
+    tg_commit_describe(plan, &now);
     TG_TRY(tg_text_status(&now, err));
     const char *was = (const char *)p.data + sizeof fingerprint;
     const size_t len = p.len - sizeof fingerprint;
-    if (fingerprint != tg_plan_fingerprint(r->plan) || len != now.len ||
+    if (fingerprint != tg_plan_fingerprint(plan) || len != now.len ||
         memcmp(was, now.data, len) != 0)
-        (void)name_difference(r->folder, was, len, now.data, &r->mismatch);
-    r->past->begun = true;
+        (void)name_difference(folder, was, len, now.data, differs);
     return TG_OK;
 }
 
@@ -153,7 +153,8 @@ static tg_status replay_record(void *user, uint16_t type, tg_bytes p, uint64_t o
         return TG_OK; /* its numbers mean nothing here */
     switch (type) {
     case TG_APPLY_BEGIN:
-        return replay_begin(r, p, err);
+        r->past->begun = true;
+        return tg_commit_compare(r->folder, r->plan, p, &r->mismatch, err);
     case TG_APPLY_DONE:
         return replay_done(r, p, err);
     case TG_APPLY_END:
@@ -224,7 +225,7 @@ static tg_status open_journal(tg_commit *c, const tg_commit_past *past, tg_error
     TG_TRY(tg_folder_drop(c->o.folder, name, err));
     TG_TRY(tg_journal_create(&c->journal, dir, name, TG_APPLY_JOURNAL_KIND,
                              TG_APPLY_JOURNAL_MAJOR, 0, BEGIN_BYTES, err));
-    describe(c->o.plan, &text);
+    tg_commit_describe(c->o.plan, &text);
     TG_TRY(tg_text_status(&text, err));
     TG_TRY(tg_journal_add(c->journal, TG_APPLY_BEGIN,
                           (tg_bytes){(const uint8_t *)&fingerprint, sizeof fingerprint},

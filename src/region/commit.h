@@ -53,6 +53,12 @@ typedef struct tg_commit_past {
 } tg_commit_past;
 void tg_commit_past_destroy(tg_commit_past *p);
 
+/* What a result depends on, a line each: behind the fingerprint in a "begin" record. */
+void tg_commit_describe(const tg_plan *plan, tg_text *t);
+/* Is a "begin" record of this plan? If not, *differs says why. */
+TG_MUST_USE tg_status tg_commit_compare(const tg_folder *folder, const tg_plan *plan,
+                                        tg_bytes record, tg_error *differs, tg_error *err);
+
 /* The name of a part's journal into room of 32 bytes. */
 void tg_commit_journal_name(uint32_t part, bool finish, char *dst);
 /* Read it. TG_INVALID: it is another run's; the message says what differs. A failed region is

@@ -222,13 +222,16 @@ static uint64_t table_bytes(const engine *e)
         bytes += n / 8;
     if (e->o.merge)
         bytes += tg_merge_n_fragments(e->o.plan) * sizeof(merge_fragment);
+    if (e->o.rows != NULL)
+        bytes += TG_ROW_LOG_BYTES + n * sizeof(uint32_t);
     return bytes;
 }
 
 static uint64_t slot_bytes(const engine *e)
 {
     return rounded((size_t)e->max_in) + rounded((size_t)e->max_out) + e->scratch +
-           (uint64_t)e->max_ins * sizeof(piece *) + sizeof(slot);
+           (uint64_t)e->max_ins * sizeof(piece *) + sizeof(slot) +
+           (e->o.rows != NULL ? TG_ROW_BUFFER : 0);
 }
 
 static tg_status reserve_fixed(engine *e, tg_error *err)
@@ -567,6 +570,9 @@ static tg_status make_tables(engine *e, tg_error *err)
         s->in = make_buffer((size_t)e->max_in, &ok);
         s->out = make_buffer((size_t)e->max_out, &ok);
         s->ins = tg_calloc((size_t)e->max_ins + 1, sizeof(piece *));
+        s->rows = (tg_row_call){.log = e->o.rows};
+        if (e->o.rows != NULL)
+            s->rows.buffer = (void *)make_buffer(TG_ROW_BUFFER, &ok);
         if (!ok || s->ins == NULL)
             return tg_fail(err, TG_NO_MEMORY, "buffers of a region");
     }
@@ -697,6 +703,8 @@ static tg_status end_run(engine *e, tg_error *err)
         st = tg_store_sync(e->o.out->store, NULL, &late);
     if (st == TG_OK && e->commit != NULL && e->failed.code == TG_OK)
         st = tg_commit_end(e->commit, &late);
+    if (st == TG_OK && e->o.rows != NULL)
+        st = tg_row_log_sync(e->o.rows, e->failed.code == TG_OK, &late);
     if (st == TG_OK && e->border != NULL && e->failed.code == TG_OK)
         st = tg_border_end(e->border, &late);
     if (e->failed.code != TG_OK) {
@@ -752,6 +760,7 @@ static void engine_destroy(engine *e)
     for (uint32_t i = 0; e->slots != NULL && i < e->n_slots; i++) {
         tg_run_buffer_free(e->slots[i].in, (size_t)e->max_in);
         tg_run_buffer_free(e->slots[i].out, (size_t)e->max_out);
+        tg_run_buffer_free((void *)e->slots[i].rows.buffer, TG_ROW_BUFFER);
         tg_free(e->slots[i].ins);
     }
     tg_free(e->contexts);

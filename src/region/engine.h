@@ -21,6 +21,7 @@
 #include "region/accum.h"
 #include "region/border.h"
 #include "region/commit.h"
+#include "region/rows.h"
 #include "region/swap.h"
 #include "store/file_io.h"
 #include "zarr/array.h"
@@ -59,6 +60,7 @@ typedef struct tg_engine_options {
     const tg_plan *plan;
     tg_array *in, *out; /* out NULL: rows only */
     tg_function *fn;
+    tg_row_log *rows;        /* NULL: the function makes none */
     const tg_folder *folder; /* NULL: OUT is no directory; units are put as they come */
     uint32_t part, jobs;
     bool
@@ -154,7 +156,7 @@ typedef struct slot {
     uint32_t n_ins;
     uint64_t parked_bytes; /* reserved in case it must be parked */
     char message[256];
-    uint32_t n_rows;
+    tg_row_call rows;
     uint32_t unit; /* merge: the only one that is folded into */
 } slot;
 

@@ -10,8 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const tg_op_kind *const groups[] = {
-    tg_ops_pixel, tg_ops_level, tg_ops_filter, tg_ops_box, tg_ops_label, tg_ops_reduce, NULL};
+static const tg_op_kind *const groups[] = {tg_ops_pixel, tg_ops_level, tg_ops_filter,
+                                           tg_ops_box,   tg_ops_label, tg_ops_reduce,
+                                           tg_ops_table, NULL};
 
 static const tg_op_kind *find_kind(const char *name)
 {
@@ -52,10 +53,23 @@ static void free_op(tg_function *f)
     tg_op *op = (tg_op *)f;
     for (uint32_t d = 0; d < TG_MAX_NDIM; d++)
         tg_free(op->weights[d]);
+    tg_op_table_free(op->table);
     tg_free(op);
 }
 
-static const tg_function_ops op_ops = {call_op, scratch_op, NULL, free_op};
+static void merge_op(const tg_function *f, double *into, const double *more)
+{
+    ((const tg_op *)f)->merge_row(f, into, more);
+}
+
+static void finish_op(const tg_function *f, const double *values, double *columns)
+{
+    ((const tg_op *)f)->finish_row(f, values, columns);
+}
+
+static const tg_function_ops op_ops = {call_op, scratch_op, NULL, free_op, NULL, NULL};
+static const tg_function_ops row_ops = {call_op, scratch_op, NULL,
+                                        free_op, merge_op,   finish_op};
 
 static tg_status check_all_used(const tg_op_text *t, const tg_op_kind *k, tg_error *err)
 {
@@ -96,6 +110,8 @@ static tg_status open_op(tg_function **out, const char *text, const tg_function_
     tg_status st = kind->setup(op, &t, env, err);
     if (st == TG_OK)
         st = check_all_used(&t, kind, err);
+    if (op->merge_row != NULL)
+        op->f.ops = &row_ops;
     if (st != TG_OK) {
         free_op(&op->f);
         return st;
@@ -141,7 +157,7 @@ static void free_own(tg_function *f)
     tg_free(f);
 }
 
-static const tg_function_ops own_ops = {call_own, NULL, NULL, free_own};
+static const tg_function_ops own_ops = {call_own, NULL, NULL, free_own, NULL, NULL};
 
 tg_status tg_function_of(tg_function **out, tg_region_fn fn, void *user,
                          const tg_function_env *env, tg_error *err)
@@ -172,17 +188,26 @@ tg_status tg_function_open(tg_function **out, char kind, const char *text,
     }
 }
 
-tg_status tg_function_deliverable(const tg_function *f, tg_error *err)
+tg_status tg_function_deliverable(const tg_function *f, bool has_table, bool has_out,
+                                  tg_error *err)
 {
-    if (f->facts.n_columns > 0)
+    const bool rows = f->facts.n_columns > 0;
+
+    if (rows && f->facts.has_out)
         return tg_fail(err, TG_UNSUPPORTED,
-                       "the function makes %" PRIu32 " columns of a table, and tables are not "
-                       "written yet: want one that makes an array only",
+                       "the function makes an array and %" PRIu32
+                       " columns of a table: both at once are not there yet",
                        f->facts.n_columns);
-    if (!f->facts.has_out)
+    if (!rows && !f->facts.has_out)
         return tg_fail(err, TG_UNSUPPORTED,
-                       "the function makes no array, and nothing else is written yet: want one "
-                       "that makes an array");
+                       "the function makes neither an array nor rows of a table");
+    if (rows && !has_table)
+        return tg_fail(err, TG_INVALID,
+                       "the function makes rows of a table: where to? (--table)");
+    if (rows && has_out)
+        return tg_fail(err, TG_INVALID, "the function makes rows of a table and no OUT");
+    if (!rows && has_table)
+        return tg_fail(err, TG_INVALID, "--table: the function makes no rows");
     return TG_OK;
 }
 

@@ -6,6 +6,11 @@
 #include "nd/nd.h"
 #include "tidegate/cancel.h"
 #include "tidegate/plugin.h"
+#include "tidegate/store.h"
+
+/* Rows of a table: as they are added, in list order; one for each label (and key) of all
+ * regions, merged; one for each label of each region. */
+typedef enum tg_row_kind { TG_ROWS_PLAIN, TG_ROWS_OF_LABELS, TG_ROWS_OF_REGIONS } tg_row_kind;
 
 /* What it makes of an array of this shape and type; filled by tg_function_open(). */
 typedef struct tg_function_facts {
@@ -23,6 +28,11 @@ typedef struct tg_function_facts {
     bool fold;          /* brings a fold of its own (policy user) */
     uint32_t n_columns; /* of the output table, label and region name not counted */
     const char *const *columns;
+    uint32_t n_values; /* doubles of a row as it is added; n_columns where it is not finished */
+    bool has_key;      /* the first of them is a place along an axis, and a column of its own */
+    const char *key;   /* its name */
+    tg_row_kind rows;
+    char label_path[128]; /* of the label image that rows are of, below IN's image; "": none */
 } tg_function_facts;
 
 typedef struct tg_function tg_function;
@@ -36,6 +46,9 @@ typedef struct tg_function_env {
     uint32_t jobs;           /* calls that may overlap: slot is in [0, jobs) */
     uint64_t timeout_ms;     /* of one call; 0: none */
     const tg_dtype *wanted;  /* --dtype, where what is made is the user's to say; NULL: IN's */
+    tg_store *in_store;      /* for operations that read another array; NULL: none can */
+    const char *image;       /* path of IN's image in it: labels/ lies below */
+    const tg_cancel *cancel;
 } tg_function_env;
 
 typedef struct tg_function_ops {
@@ -49,6 +62,11 @@ typedef struct tg_function_ops {
     tg_status (*fold)(tg_function *f, const tg_region_view *base, const tg_region_view *patch,
                       uint64_t roi, tg_error *err);
     void (*free)(tg_function *f);
+    /* Rows of one label: values of `more`, which come later, into those of `into`. NULL: rows
+     * are never merged. */
+    void (*merge_row)(const tg_function *f, double *into, const double *more);
+    /* n_values of a row to n_columns of the table. NULL: they are the same. */
+    void (*finish_row)(const tg_function *f, const double *values, double *columns);
 } tg_function_ops;
 
 struct tg_function {
@@ -64,8 +82,10 @@ TG_MUST_USE tg_status tg_function_open(tg_function **out, char kind, const char 
 /* A program's own function of one output of IN's shape; facts may be changed before use. */
 TG_MUST_USE tg_status tg_function_of(tg_function **out, tg_region_fn fn, void *user,
                                      const tg_function_env *env, tg_error *err);
-/* TG_UNSUPPORTED: what it makes cannot be written: rows of a table, or no array at all. */
-TG_MUST_USE tg_status tg_function_deliverable(const tg_function *f, tg_error *err);
+/* TG_INVALID: what it makes has no place: rows without a table, a table without rows, no array
+ * where there is an OUT. TG_UNSUPPORTED: rows and an array. */
+TG_MUST_USE tg_status tg_function_deliverable(const tg_function *f, bool has_table,
+                                              bool has_out, tg_error *err);
 void tg_function_free(tg_function *f); /* may be NULL */
 
 #endif

@@ -207,7 +207,8 @@ static void free_exec(tg_function *f)
     tg_free(x);
 }
 
-static const tg_function_ops exec_ops = {call_exec, scratch_of_exec, NULL, free_exec};
+static const tg_function_ops exec_ops = {call_exec, scratch_of_exec, NULL, free_exec, NULL,
+                                         NULL};
 
 /* --- Opening -------------------------------------------------------------------------------
  */

@@ -54,9 +54,10 @@ static void free_plugin(tg_function *f)
     tg_free(p);
 }
 
-static const tg_function_ops plain_ops = {call_plugin, scratch_of_plugin, NULL, free_plugin};
-static const tg_function_ops fold_ops = {call_plugin, scratch_of_plugin, fold_plugin,
-                                         free_plugin};
+static const tg_function_ops plain_ops = {
+    call_plugin, scratch_of_plugin, NULL, free_plugin, NULL, NULL};
+static const tg_function_ops fold_ops = {
+    call_plugin, scratch_of_plugin, fold_plugin, free_plugin, NULL, NULL};
 
 /* "FILE[:SYM]": SYM is behind the last colon, unless a '/' is. A name without '/' is a file
  * here, not one of the system's libraries. */

@@ -574,6 +574,8 @@ static bool is_wanted(const engine *e, uint32_t k, const tg_plan_region *r)
     const tg_plan_link *links;
     const uint32_t n = tg_plan_region_units(e->o.plan, k, &links);
 
+    if (e->o.rows != NULL)
+        return !tg_row_log_is_done(e->o.rows, k);
     if (r->wins_nothing || n == 0)
         return true;
     for (uint32_t i = 0; i < n; i++)

@@ -44,6 +44,7 @@ TG_MUST_USE tg_status tg_op_string(tg_op_text *t, const char *key, const char **
                                    tg_error *err);
 
 typedef struct tg_op_kind tg_op_kind;
+typedef struct tg_op_table tg_op_table; /* op_measure.c */
 
 typedef struct tg_op {
     tg_function f; /* first */
@@ -60,7 +61,12 @@ typedef struct tg_op {
     double *weights[TG_MAX_NDIM];                    /* of gaussian: [0, radius] */
     uint64_t below[TG_MAX_NDIM], above[TG_MAX_NDIM]; /* reach of the window to either side */
     int64_t shift[TG_MAX_NDIM];
+    tg_op_table *table; /* owned; NULL: it makes no rows */
+    void (*merge_row)(const tg_function *f, double *into, const double *more);
+    void (*finish_row)(const tg_function *f, const double *values, double *columns);
 } tg_op;
+
+void tg_op_table_free(tg_op_table *m); /* may be NULL */
 
 struct tg_op_kind {
     const char *name;
@@ -72,7 +78,7 @@ struct tg_op_kind {
 };
 
 extern const tg_op_kind tg_ops_pixel[], tg_ops_level[], tg_ops_filter[], tg_ops_box[],
-    tg_ops_label[], tg_ops_reduce[]; /* each ends with a NULL name */
+    tg_ops_label[], tg_ops_reduce[], tg_ops_table[]; /* each ends with a NULL name */
 
 /* A row's worth of scratch that lies on the stack. */
 #define TG_OP_BLOCK 512

@@ -282,10 +282,10 @@ static tg_status clip_regions(tg_plan *p, const tg_cancel *cancel, tg_error *err
 
 tg_status tg_plan_overlaps(tg_plan *p, const tg_cancel *cancel, tg_error *err)
 {
-    if (p->facts.out.shape.ndim == 0)
-        return TG_OK;
     if (p->facts.policy == TG_POLICY_ERROR)
         return refuse_overlaps(p, cancel, err);
+    if (p->facts.out.shape.ndim == 0) /* rows only: nothing to win */
+        return TG_OK;
     if (p->facts.policy == TG_POLICY_LAST || p->facts.policy == TG_POLICY_FIRST)
         return clip_regions(p, cancel, err);
     return TG_OK;

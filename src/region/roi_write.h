@@ -42,6 +42,12 @@ TG_MUST_USE tg_status tg_roi_write_table(const tg_roi_set *s, tg_store *store,
 
 /* --- For writers -------------------------------------------------------------------------- */
 
+/* The group `tables` of an image, and the way to it; what is there stays. */
+TG_MUST_USE tg_status tg_roi_make_tables(tg_store *store, const char *tables, int format,
+                                         const tg_cancel *cancel, tg_error *err);
+/* Into its list of tables, if the name is not there. */
+TG_MUST_USE tg_status tg_roi_list_table(tg_store *store, const char *tables, const char *name,
+                                        const tg_cancel *cancel, tg_error *err);
 /* Region i's name into room, "roi_<i>" where it has none; its length. */
 size_t tg_roi_name(const tg_roi_list *l, uint64_t i, const char **name, char room[32]);
 /* The shortest text that reads back the same; whole numbers without a fraction. */

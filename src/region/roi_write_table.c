@@ -343,7 +343,7 @@ static tg_status write_json(const rows *r, tg_store *store, const char *path,
 /* --- The list of tables
  * ------------------------------------------------------------------------------ */
 
-static tg_status list_table(tg_store *store, const char *tables, const char *name,
+tg_status tg_roi_list_table(tg_store *store, const char *tables, const char *name,
                             const tg_cancel *cancel, tg_error *err)
 {
     TG_AUTO_PTR(tg_node) node = NULL;
@@ -373,7 +373,7 @@ static tg_status list_table(tg_store *store, const char *tables, const char *nam
 }
 
 /* tables, and the way to it; what is there stays. */
-static tg_status make_tables(tg_store *store, const char *tables, int format,
+tg_status tg_roi_make_tables(tg_store *store, const char *tables, int format,
                              const tg_cancel *cancel, tg_error *err)
 {
     const tg_status st = tg_group_create(store, tables, format, "{\"tables\":[]}", cancel, err);
@@ -411,9 +411,9 @@ tg_status tg_roi_write_table(const tg_roi_set *s, tg_store *store, const char *i
     TG_TRY(tg_path_join(path, sizeof path, tables, name, err));
     TG_TRY(find_axes(&r, o->level, err));
     TG_TRY(table_attributes(&r, s, image, backend, &attributes, err));
-    TG_TRY(make_tables(store, tables, o->format, cancel, err));
+    TG_TRY(tg_roi_make_tables(store, tables, o->format, cancel, err));
     if (o->overwrite)
         TG_TRY(tg_node_remove(store, path, cancel, err));
     TG_TRY(write_backend(&r, store, path, attributes, backend, o, cancel, err));
-    return list_table(store, tables, name, cancel, err);
+    return tg_roi_list_table(store, tables, name, cancel, err);
 }

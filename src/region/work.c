@@ -92,8 +92,8 @@ static void make_call(const engine *e, slot *s, tg_region_call *c)
                           .n_rois = e->o.n_called,
                           .name = r->name == NULL ? "" : r->name,
                           .label = r->label,
-                          .row = no_rows,
-                          .row_user = s,
+                          .row = e->o.rows != NULL ? tg_row_add : no_rows,
+                          .row_user = &s->rows,
                           .message = s->message};
     view(&c->in, s->in, e->o.in->meta->info.dtype, &r->read.shape);
     for (uint32_t d = 0; d < ndim; d++) {
@@ -131,6 +131,8 @@ static tg_status call_once(engine *e, slot *s, tg_error *err)
     tg_region_call c;
 
     make_call(e, s, &c);
+    if (e->o.rows != NULL)
+        tg_row_begin(&s->rows, s->k);
     TG_ASSERT_UNLOCKED();
     tg_status st = e->o.fn->ops->call(e->o.fn, &c, s->number, e->cancel, err);
     TG_LOCKED(&e->lock);
@@ -165,6 +167,8 @@ static tg_status call(engine *e, slot *s, bool *failed, tg_error *err)
         *err = (tg_error){0};
     if (e->commit != NULL)
         TG_TRY(tg_commit_failed_region(e->commit, s->k, why, err));
+    if (e->o.rows != NULL)
+        TG_TRY(tg_row_done(&s->rows, why, err));
     TG_LOCKED(&e->lock);
     if (e->r.failed == 0) {
         e->r.first_failed = s->k;
@@ -576,6 +580,8 @@ tg_status tg_run_run_region(engine *e, slot *s, tg_error *err)
     }
     if (e->o.out != NULL)
         TG_TRY(fold_all(e, s, failed, err));
+    if (e->o.rows != NULL && !failed)
+        TG_TRY(tg_row_done(&s->rows, NULL, err));
     TG_LOCKED(&e->lock);
     e->r.regions++;
     e->r.failed += failed;

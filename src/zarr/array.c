@@ -199,18 +199,29 @@ tg_status tg_array_open(tg_store *store, const char *path, tg_array **out,
 typedef struct stale {
     const tg_array_meta *m;
     bool found;
+    tg_text folders; /* that may hold some, each name ended by NUL */
 } stale;
+
+static void stale_auto(stale *s)
+{
+    tg_text_free(&s->folders);
+}
 
 /* Would this name be a chunk of the new array, or lead to one? */
 static bool look_for_chunks(void *user, const char *name)
 {
     stale *s = user;
+    const size_t n = strlen(name);
+    bool found;
 
     if (s->m->key_v2)
-        s->found =
-            name[0] >= '0' && name[0] <= '9' && strspn(name, "0123456789./") == strlen(name);
+        found = name[0] >= '0' && name[0] <= '9' && strspn(name, "0123456789./") == n;
     else
-        s->found = name[0] == 'c' && (name[1] == '\0' || name[1] == s->m->separator);
+        found = name[0] == 'c' && (name[1] == '\0' || name[1] == s->m->separator);
+    if (found && name[n - 1] == '/')
+        tg_text_add_n(&s->folders, name, n + 1);
+    else
+        s->found = found;
     return !s->found;
 }
 
@@ -219,7 +230,8 @@ static tg_status refuse_stale_chunks(tg_store *store, const char *path, const tg
                                      const tg_cancel *cancel, tg_error *err)
 {
     char prefix[TG_PATH_BYTES + 1];
-    stale s = {m, false};
+    TG_AUTO(stale) s = {.m = m};
+    TG_AUTO(tg_text) below = {0};
     size_t n = strlen(path);
 
     memcpy(prefix, path, n);
@@ -227,6 +239,14 @@ static tg_status refuse_stale_chunks(tg_store *store, const char *path, const tg
     tg_status st = tg_store_list(store, prefix, look_for_chunks, &s, cancel, err);
     if (st != TG_OK)
         return st == TG_UNSUPPORTED ? TG_OK : st;
+    TG_TRY(tg_text_status(&s.folders, err));
+    for (size_t at = 0; at < s.folders.len && !s.found; at += strlen(s.folders.data + at) + 1) {
+        below.len = 0;
+        tg_text_add(&below, prefix);
+        tg_text_add(&below, s.folders.data + at);
+        TG_TRY(tg_text_status(&below, err));
+        TG_TRY(tg_node_has_keys(store, below.data, &s.found, cancel, err));
+    }
     if (s.found)
         return tg_fail(err, TG_EXISTS,
                        "%s: '%.200s' has chunks but no metadata; overwrite removes them",

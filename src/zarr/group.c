@@ -288,6 +288,27 @@ static tg_status erase_below(tg_store *store, const char *prefix, const tg_cance
     return TG_OK;
 }
 
+tg_status tg_node_has_keys(tg_store *store, const char *prefix, bool *has,
+                           const tg_cancel *cancel, tg_error *err)
+{
+    TG_AUTO(pending) p = {0};
+    TG_AUTO(tg_text) key = {0};
+
+    *has = false;
+    TG_TRY(tg_store_list(store, prefix, collect, &p, cancel, err));
+    TG_TRY(tg_text_status(&p.names, err));
+    for (size_t at = 0; at < p.names.len && !*has; at += strlen(p.names.data + at) + 1) {
+        key.len = 0;
+        tg_text_add(&key, prefix);
+        tg_text_add(&key, p.names.data + at);
+        TG_TRY(tg_text_status(&key, err));
+        *has = key.data[key.len - 1] != '/';
+        if (!*has)
+            TG_TRY(tg_node_has_keys(store, key.data, has, cancel, err));
+    }
+    return TG_OK;
+}
+
 tg_status tg_node_erase(tg_store *store, const char *path, const tg_cancel *cancel,
                         tg_error *err)
 {

@@ -32,6 +32,9 @@ TG_MUST_USE tg_status tg_node_store(tg_store *store, const char *path, const cha
 /* Remove every key below a path (not the path's own siblings). */
 TG_MUST_USE tg_status tg_node_erase(tg_store *store, const char *path, const tg_cancel *cancel,
                                     tg_error *err);
+/* Is there a key below the prefix, which ends in '/'? Folders that are left empty hold none. */
+TG_MUST_USE tg_status tg_node_has_keys(tg_store *store, const char *prefix, bool *has,
+                                       const tg_cancel *cancel, tg_error *err);
 
 /* --- Consolidated metadata: a cache of what lies below ------------------- */
 

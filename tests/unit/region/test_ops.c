@@ -266,13 +266,19 @@ static void what_cannot_be_written_is_refused(void)
     tg_function f = {.facts = {.has_out = true}};
     tg_error err = {0};
 
-    CHECK_STATUS(tg_function_deliverable(&f, &err), TG_OK);
+    CHECK_STATUS(tg_function_deliverable(&f, false, true, &err), TG_OK);
+    CHECK_STATUS(tg_function_deliverable(&f, true, true, &err), TG_INVALID);
+    CHECK(strstr(err.msg, "makes no rows") != NULL);
     f.facts.n_columns = 3;
-    CHECK_STATUS(tg_function_deliverable(&f, &err), TG_UNSUPPORTED);
+    CHECK_STATUS(tg_function_deliverable(&f, true, true, &err), TG_UNSUPPORTED);
     CHECK(strstr(err.msg, "3 columns of a table") != NULL);
+    f.facts.has_out = false;
+    CHECK_STATUS(tg_function_deliverable(&f, true, false, &err), TG_OK);
+    CHECK_STATUS(tg_function_deliverable(&f, true, true, &err), TG_INVALID);
+    CHECK_STATUS(tg_function_deliverable(&f, false, false, &err), TG_INVALID);
     f.facts = (tg_function_facts){0};
-    CHECK_STATUS(tg_function_deliverable(&f, &err), TG_UNSUPPORTED);
-    CHECK(strstr(err.msg, "makes no array") != NULL);
+    CHECK_STATUS(tg_function_deliverable(&f, false, false, &err), TG_UNSUPPORTED);
+    CHECK(strstr(err.msg, "neither an array") != NULL);
 }
 
 static const struct test tests[] = {
