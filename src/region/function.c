@@ -183,6 +183,8 @@ tg_status tg_function_open(tg_function **out, char kind, const char *text,
         return tg_function_open_plugin(out, text, env, err);
     case 'e':
         return tg_function_open_exec(out, text, env, err);
+    case 'w':
+        return tg_function_open_worker(out, text, env, err);
     default:
         return tg_fail(err, TG_UNSUPPORTED, "functions of kind '%c' are not built in", kind);
     }

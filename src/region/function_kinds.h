@@ -15,5 +15,7 @@ TG_MUST_USE tg_status tg_function_open_plugin(tg_function **out, const char *tex
                                               const tg_function_env *env, tg_error *err);
 TG_MUST_USE tg_status tg_function_open_exec(tg_function **out, const char *text,
                                             const tg_function_env *env, tg_error *err);
+TG_MUST_USE tg_status tg_function_open_worker(tg_function **out, const char *text,
+                                              const tg_function_env *env, tg_error *err);
 
 #endif

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The user's own functions of `apply`, as they should be and as they should not: plug-ins, commands.
+"""The user's own functions of `apply`, as they should be and as they should not: plug-ins, commands,
+workers.
 
     check_functions.py TIDEGATE UNSHARP.so BAD.so [PART_OF_NAME...]
 """
@@ -365,6 +366,184 @@ def stopped_commands_are_taken_up(c):
     answer = c.json(*args)
     same((answer["rois"], answer["failed"]), (12, 0), "regions")
     same(c.items("out.zarr"), [v for row in rows for v in row], "items")
+
+
+# --- Workers --------------------------------------------------------------------------------------
+
+
+def worker(mode, *more):
+    name = shlex.quote(str(TOOL.with_name("function_worker.py")))
+    return " ".join(["exec", shlex.quote(sys.executable), name, mode, *more])  # or sh, too, has the socket open
+
+
+@test
+def worker_sees_its_halo_and_its_call(c):
+    rows = make_in(c)
+    answer = c.json("apply", "in.zarr", "out.zarr", "--rois", boxes(c, (0, 8, 0, 8), (3, 20, 9, 30)), "--halo", "2",
+                    "--jobs", "2", "--worker", worker("say"))
+    same((answer["rois"], answer["calls"], answer["failed"]), (2, 2, 0), "calls")
+    inside = [(y, x) for y in range(H) for x in range(W) if (y < 8 and x < 8) or (y >= 3 and x >= 9)]
+    want = [rows[y][x] + 2 if (y, x) in inside else 0 for y in range(H) for x in range(W)]
+    same(c.items("out.zarr"), want, "items")
+    said = json.loads((c.folder / "said-1").read_text())
+    hello = {"tidegate_worker": 1, "in_dtype": "uint16", "out_dtype": "uint16", "workers": 2, "axes": ["y", "x"],
+             "shape": [H, W], "scale": [1.0, 1.0]}
+    assert said["hello"].pop("worker") in (0, 1), said
+    same(said["hello"], hello, "what a worker is told first")
+    call = said["call"]
+    assert call.pop("call") in (1, 2) and call.pop("memory") >= call["out"]["offset"] + 17 * 21 * 2, call
+    offset = call["out"].pop("offset")
+    assert offset % 64 == 0 and offset >= 19 * 23 * 2, offset
+    same(call, {"roi": 1, "rois": 2, "label": 0, "name": "r1",
+                "in": {"offset": 0, "dtype": "uint16", "shape": [19, 23], "strides": [46, 2]},
+                "out": {"dtype": "uint16", "shape": [17, 21], "strides": [42, 2]},
+                "in_start": [1, 7], "out_start": [3, 9], "before": [2, 2], "region": [17, 21], "scale": [1.0, 1.0]},
+         "what a call is told")
+
+
+@test
+def worker_is_called_again_and_again(c):
+    rows = make_in(c)
+    answer = c.json("apply", "in.zarr", "--in-place", "--rois", "grid:1", "--jobs", "3", "--worker", worker("add"))
+    same((answer["calls"], answer["failed"]), (600, 0), "calls")
+    same(c.items("in.zarr"), [v + 2 for row in rows for v in row], "items")
+    assert 1 <= len(processes(c.folder)) <= 3, processes(c.folder)
+    all_gone(c)
+
+
+@test
+def worker_says_what_it_makes_and_needs(c):
+    rows = make_in(c)
+    c.run("apply", "in.zarr", "out.zarr", "--rois", "grid:8", "--worker", worker("corner"))
+    same(c.items("out.zarr"), [rows[max(y - 1, 0)][max(x - 2, 0)] & 255 for y in range(H) for x in range(W)], "items")
+    same(json.loads(c.run("info", "out.zarr", "--json")[0])["dtype"], "uint8", "type")
+
+
+@test
+def worker_that_fails_fails_its_region(c):
+    """Region 1 of three meets a worker that is bad in one way or another; the next one has its worker again."""
+    rows = make_in(c)
+    rois = boxes(c, (0, 4, 0, 6), (4, 8, 0, 6), (8, 12, 0, 6))
+    for mode, words in (
+            ("error", "the function says: no cells  here [31m\n"),
+            ("junk", "the worker says 'this is no answer', want {\"call\": 2, \"ok\": true}; it is killed"),
+            ("bytes", "the worker says '??'"),
+            ("number", "the worker says '7', want {\"call\": 2, "),
+            ("other-call", "the worker says '{\"call\": 9, \"ok\": true}', want {\"call\": 2, "),
+            ("not-ok", "want \"ok\": true or an \"error\"; it is killed"),
+            ("two-lines", "want one line; it is killed"),
+            ("long", "want a line of at most 4096 bytes; it is killed"),
+            ("close", "the worker has closed its socket without an answer"),
+            ("half", "the worker ended with status 0\n"),
+            ("exit", "the worker ended with status 7: bye\n"),
+            ("exception", "the worker ended with status 1: ZeroDivisionError: "),
+            ("kill", "the worker was killed by signal 9\n")):
+        _, err = c.run("apply", "in.zarr", f"{mode}.zarr", "--rois", rois, "--jobs", "1", "--on-error", "skip", "--worker",
+                       worker(mode), status=3)
+        assert "region 1 ('r1'): " in err and words in err, f"{mode}: got {err!r}, want {words!r}"
+        want = [rows[y][x] + 2 if x < 6 and y // 4 in (0, 2) else 0 for y in range(H) for x in range(W)]
+        same(c.items(f"{mode}.zarr"), want, mode)
+    for process in processes(c.folder):
+        wait_for(lambda p=process: gone(p), f"the end of process {process!r}")
+
+
+@test
+def worker_that_misbehaves_harms_nobody(c):
+    """It does as it is asked, and something else; one that has gone or spoken when the next call comes is started anew."""
+    rows = make_in(c)
+    rois = boxes(c, (0, 4, 0, 6), (4, 8, 0, 6), (8, 12, 0, 6))
+    for mode in ("scribble", "shrink", "grow", "punch", "chatter", "ends-after", "junk-after", "starts-children"):
+        answer = c.json("apply", "in.zarr", f"{mode}.zarr", "--rois", rois, "--jobs", "1", "--worker", worker(mode),
+                        *(["--on-error", "retry:5"] if mode.endswith("-after") else []))
+        same(answer["failed"], 0, f"{mode}: failed")
+        want = [rows[y][x] + 2 if x < 6 and y < 12 else 0 for y in range(H) for x in range(W)]
+        same(c.items(f"{mode}.zarr"), want, mode)
+    for process in processes(c.folder):
+        wait_for(lambda p=process: gone(p), f"the end of process {process!r}")
+
+
+@test
+def worker_that_is_none(c):
+    make_in(c)
+    for command, words in (
+            ("no-such-worker", "'no-such-worker': the worker ended with status 127: sh: 1: no-such-worker: not found"),
+            ("true", "'true': the worker ended with status 0"),
+            ("cat <&3 >&3", "want {\"ready\": 1}; it is killed"),
+            ("echo '{\"ready\": 1' >&3; sleep 600", "the worker says '{\"ready\": 1', want {\"ready\": 1}"),
+            ("echo '{\"ready\": \"1\"}' >&3; sleep 600", "want {\"ready\": 1}; it is killed"),
+            ("echo '{\"ready\": 2}' >&3; sleep 600", "the worker speaks version 2 of the protocol, want 1"),
+            ("echo '{\"error\": \"no GPU\"}' >&3; sleep 600", "the worker refuses: no GPU"),
+            ("echo '{\"ready\": 1, \"dtype\": \"uint7\"}' >&3; sleep 600", "the worker's dtype 'uint7': want a type of numbers"),
+            ("echo '{\"ready\": 1, \"dtype\": \"string\"}' >&3; sleep 600", "the worker's dtype 'string': want a type of numbers"),
+            ("echo '{\"ready\": 1, \"halo\": 3}' >&3; sleep 600", "the worker's halo: want a list of at most 2 numbers"),
+            ("echo '{\"ready\": 1, \"halo\": [1, -1]}' >&3; sleep 600", "the worker's halo: want whole numbers from 0 on"),
+            ("exec 3>&-; sleep 600", "the worker has closed its socket without an answer")):
+        refused(c, words, "--worker", command)
+
+
+@test
+def worker_that_hangs_fails_its_region(c):
+    """Tried so often that a slow machine's regions come through, and the hanging one does not."""
+    rows = make_in(c)
+    rois = boxes(c, (0, 4, 0, 6), (4, 8, 0, 6), (8, 12, 0, 6))
+    answer = c.json("apply", "in.zarr", "out.zarr", "--rois", rois, "--worker", worker("hang"), "--call-timeout", "300ms",
+                    "--on-error", "retry:10", status=3)
+    same((answer["rois"], answer["failed"]), (3, 1), "failed")
+    assert answer["calls"] >= 13, answer
+    want = [rows[y][x] + 2 if x < 6 and y // 4 in (0, 2) else 0 for y in range(H) for x in range(W)]
+    same(c.items("out.zarr"), want, "items")
+    all_gone(c)
+    _, err = c.run("apply", "in.zarr", "late.zarr", "--rois", boxes(c, (0, 4, 0, 6)), "--worker", worker("hang", "0"),
+                   "--call-timeout", "300ms", status=1)
+    assert "region 0 ('r0'): the worker has not answered after 300 ms and is killed" in err, err
+
+
+@test
+def worker_that_does_not_end_is_killed(c):
+    make_in(c)
+    c.run("apply", "in.zarr", "out.zarr", "--rois", boxes(c, (0, 4, 0, 6)), "--worker", worker("stays"))
+    all_gone(c)
+
+
+@test
+def killed_tidegate_leaves_no_worker_running(c):
+    make_in(c)
+    t = c.start("apply", "in.zarr", "out.zarr", "--rois", boxes(c, *[(y, y + 2, 0, 5) for y in range(0, 6, 2)]), "--jobs", "3",
+                "--worker", worker("hang", "0", "1", "2"))
+    wait_for(lambda: len(list(c.folder.glob("hangs-*"))) == 3 and len(processes(c.folder)) == 6,
+             "three workers that hang and a child of each")
+    t.kill()
+    t.communicate(timeout=SECONDS)
+    all_gone(c)
+
+
+@test
+def stopped_workers_are_taken_up(c):
+    rows = make_in(c)
+    args = ["apply", "in.zarr", "out.zarr", "--rois", "grid:8", "--jobs", "2", "--worker", worker("wait")]
+    t = c.start(*args)
+    wait_for(lambda: len(list(c.folder.glob("hangs-*"))) == 2 and len(processes(c.folder)) == 4,
+             "two workers that wait and a child of each")
+    t.send_signal(signal.SIGTERM)
+    t.communicate(timeout=SECONDS)
+    same(t.returncode, 75, "exit status")
+    all_gone(c)
+    (c.folder / "go").touch()
+    answer = c.json(*args)
+    same((answer["rois"], answer["failed"]), (12, 0), "regions")
+    same(c.items("out.zarr"), [v + 2 for row in rows for v in row], "items")
+
+
+@test
+def stop_while_a_worker_gets_ready(c):
+    make_in(c)
+    t = c.start("apply", "in.zarr", "out.zarr", "--rois", "grid:8", "--worker", worker("never-ready"))
+    wait_for(lambda: len(processes(c.folder)) == 2, "the worker and a child of it")
+    t.send_signal(signal.SIGTERM)
+    t.communicate(timeout=SECONDS)
+    same(t.returncode, 75, "exit status")
+    all_gone(c)
+    assert not (c.folder / "out.zarr").exists(), "OUT is there before any work"
 
 
 def main():
