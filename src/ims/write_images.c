@@ -20,14 +20,6 @@
 #define MOST_CHANNELS ((uint64_t)1024)
 #define CHANNEL_BYTES ((uint64_t)4096) /* of a channel, as a tree and as text */
 
-typedef struct kept_ion {
-    double mz;
-    uint64_t formula;
-    uint64_t hash[2];
-    uint32_t target;
-    float most; /* of its first image */
-} kept_ion;
-
 typedef struct artist {
     tg_imager *imager;
     tg_png *png;
@@ -39,7 +31,7 @@ typedef struct gallery {
     const tg_results *results;
     tg_store *out;
     const tg_cancel *cancel;
-    kept_ion *ions;
+    tg_kept_ion *ions;
     uint64_t n_ions;
     tg_array *stack;
     artist *artists;
@@ -58,7 +50,7 @@ static bool is_shown(const tg_job *j, const tg_annotation *a)
 
 static int by_hash(const void *a, const void *b)
 {
-    const kept_ion *x = a, *y = b;
+    const tg_kept_ion *x = a, *y = b;
     for (int i = 0; i < 2; i++)
         if (x->hash[i] != y->hash[i])
             return x->hash[i] < y->hash[i] ? -1 : 1;
@@ -69,7 +61,7 @@ static int by_hash(const void *a, const void *b)
 
 static int by_mz(const void *a, const void *b)
 {
-    const kept_ion *x = a, *y = b;
+    const tg_kept_ion *x = a, *y = b;
     if (x->mz != y->mz)
         return x->mz < y->mz ? -1 : 1;
     return by_hash(a, b);
@@ -87,14 +79,16 @@ static tg_status choose_ions(gallery *g, const tg_ranking *ranking, tg_error *er
             continue;
         TG_TRY(tg_results_get(g->results, a->found, &r, err));
         TG_TRY(tg_ion_make_at(g->j->space, a->formula, a->target, &ion, err));
-        g->ions[n++] = (kept_ion){
-            (double)ion.mass, a->formula, {ion.hash[0], ion.hash[1]}, a->target, r.max[0]};
+        g->ions[n++] = (tg_kept_ion){(double)ion.mass, a->formula, {ion.hash[0], ion.hash[1]},
+                                     a->target,        r.max[0],   a->fdr};
     }
     tg_heap_sort(g->ions, n, sizeof *g->ions, by_hash);
     uint64_t unique = 0;
     for (uint64_t i = 0; i < n; i++)
         if (i == 0 || memcmp(g->ions[i].hash, g->ions[unique - 1].hash, 16) != 0)
             g->ions[unique++] = g->ions[i];
+        else
+            g->ions[unique - 1].fdr = fmin(g->ions[unique - 1].fdr, g->ions[i].fdr);
     tg_heap_sort(g->ions, unique, sizeof *g->ions, by_mz);
     g->n_ions = unique;
     return TG_OK;
@@ -341,6 +335,27 @@ static tg_status plan_artists(tg_job *j, uint64_t own, uint32_t *n, uint32_t *sl
                    (unsigned long long)(own + each + slot), (unsigned long long)free);
 }
 
+static void free_artists(gallery *g)
+{
+    for (uint32_t i = 0; i < g->n_artists; i++) {
+        tg_imager_free(g->artists[i].imager);
+        tg_png_free(g->artists[i].png);
+        tg_free(g->artists[i].box);
+    }
+    tg_free(g->artists);
+}
+
+/* When artists and segments are gone. */
+static tg_status write_matrix(const gallery *g, tg_error *err)
+{
+    const uint64_t bytes = tg_anndata_memory(tg_peaks_get_info(g->j->peaks));
+    TG_TRY(tg_budget_reserve(g->j->budget, bytes, "pixels x ions", err));
+    tg_status st = tg_write_anndata(g->j, g->results, g->stack, g->ions, g->n_ions, g->out,
+                                    g->cancel, err);
+    tg_budget_release(g->j->budget, bytes);
+    return st;
+}
+
 tg_status tg_write_images(tg_job *j, const tg_results *results, const tg_ranking *ranking,
                           tg_store *out, uint64_t *n_images, const tg_cancel *cancel,
                           tg_error *err)
@@ -369,14 +384,12 @@ tg_status tg_write_images(tg_job *j, const tg_results *results, const tg_ranking
     tg_peaks_uncache(j->peaks);
     *n_images = atomic_load(&g.n_images);
     tg_reporter_free(g.reporter);
-    for (uint32_t i = 0; i < g.n_artists; i++) {
-        tg_imager_free(g.artists[i].imager);
-        tg_png_free(g.artists[i].png);
-        tg_free(g.artists[i].box);
-    }
-    tg_free(g.artists);
+    free_artists(&g);
+    tg_budget_release(j->budget, bytes - own);
+    if (st == TG_OK && g.n_ions > 0)
+        st = write_matrix(&g, err);
     tg_array_free(g.stack);
     tg_free(g.ions);
-    tg_budget_release(j->budget, bytes);
+    tg_budget_release(j->budget, own);
     return st;
 }

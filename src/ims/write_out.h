@@ -4,8 +4,10 @@
 
 #include "ims/job.h"
 #include "ims/rank.h"
+#include "zarr/zarr.h"
 
 #define TG_OUT_KEY_BYTES 256
+#define TG_ANNDATA_NAME  "anndata.zarr"
 
 #define TG_ANNOTATION_COLUMNS                                                              \
     "database,formula,adduct,neutral_loss,chem_mod,ion,mz,fdr,msm,chaos,spatial,spectral," \
@@ -36,6 +38,23 @@ TG_MUST_USE tg_status tg_write_images(tg_job *j, const tg_results *results,
                                       const tg_ranking *ranking, tg_store *out,
                                       uint64_t *n_images, const tg_cancel *cancel,
                                       tg_error *err);
+/* An ion whose images are written, once, whatever the databases that hold it. */
+typedef struct tg_kept_ion {
+    double mz;
+    uint64_t formula;
+    uint64_t hash[2];
+    uint32_t target;
+    float most; /* of its first image */
+    double fdr; /* the least */
+} tg_kept_ion;
+
+/* Memory of tg_write_anndata(), that of the ions aside. */
+uint64_t tg_anndata_memory(const tg_peaks_info *info);
+/* The planes of the stack, one an ion, as pixels x ions. */
+TG_MUST_USE tg_status tg_write_anndata(const tg_job *j, const tg_results *results,
+                                       tg_array *stack, const tg_kept_ion *ions,
+                                       uint64_t n_ions, tg_store *out, const tg_cancel *cancel,
+                                       tg_error *err);
 /* Is the row to be written? */
 static inline bool tg_row_is_kept(const tg_job *j, const tg_annotation *a)
 {

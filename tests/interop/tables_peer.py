@@ -34,6 +34,25 @@ def check_anndata(path, kind):
         assert frame["yes"].dtype == bool and list(frame["yes"]) == [i % 2 == 0 for i in range(n)]
 
 
+def check_annotation(out):
+    """What `tidegate annotate` wrote, as scanpy and squidpy would take it."""
+    import anndata
+    import zarr
+
+    a = anndata.read_zarr(f"{out}/anndata.zarr")
+    stack = zarr.open_array(f"{out}/ion_images.zarr/0", mode="r")[:]
+    x, y = a.obs["x"].to_numpy(), a.obs["y"].to_numpy()
+    want = np.where(np.isnan(stack), 0, stack)[:, y, x].T
+    assert a.shape == want.shape and a.X.dtype == np.float32 and a.X.format == "csc"
+    assert np.array_equal(a.X.toarray(), want) and np.array_equal(a.X.tocsr()[5].toarray()[0], want[5])
+    assert list(a.obs.columns) == ["x", "y", "tic"] and a.obs.index[1] == f"{x[1]}_{y[1]}"
+    assert np.array_equal(a.obsm["spatial"], np.stack([x, y], 1))
+    assert list(a.var.columns) == ["formula", "modifier", "mz", "fdr", "msm", "chaos", "spatial", "spectral"]
+    assert (a.var["fdr"] <= 0.2).all() and a.var.index.is_unique
+    some = a[a.obs["x"] < 5, a.var["modifier"] == "+Na"]
+    assert some.shape[0] == (x < 5).sum() and some.shape[1] > 10
+
+
 ROIS = {"A": ((0.0, 3.0), (1.5, 8.25), (0.0, 16.0)), "B": ((1.0, 1.0), (0.0, 2.0), (7.0, 9.0))}
 MASKS = {3: ((0.0, 1.0), (0.0, 8.0), (1.0, 2.0)), 70000: ((0.0, 3.0), (2.0, 4.0), (5.0, 2.5))}
 
