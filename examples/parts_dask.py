@@ -2,7 +2,7 @@
 """A job in N parts as dask.distributed tasks, one a part; a part that fails is tried up to 3 times.
 
 usage: parts_dask.py N COMMAND...      "{part}" in it becomes "0/N", "1/N", ...
-       parts_dask.py 8 tidegate annotate sample.imzML out --db db.csv --resume --part {part}
+       parts_dask.py 8 tidegate run smooth.plan --part {part}
 
 Give the address of a scheduler in DASK_SCHEDULER_ADDRESS; else workers are started here.
 """

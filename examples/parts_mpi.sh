@@ -3,7 +3,7 @@
 # When a rank dies mpirun ends the others: all are started again, up to 3 times, and parts that are
 # done say so at once. Before that every process of the old job must be gone, for one that is still
 # dying has the lock of its part.
-# usage: parts_mpi.sh N COMMAND... --part auto/N      (MPIRUN: other options of mpirun)
+# usage: parts_mpi.sh N COMMAND... --part auto (or auto/N)      (MPIRUN: other options of mpirun)
 set -u
 n=$1
 shift

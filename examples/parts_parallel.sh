@@ -1,7 +1,7 @@
 #!/bin/sh
 # A job in N parts by GNU parallel, here or (PARALLEL='--sshlogin ...') on other machines; a part that
 # fails is tried up to 3 times.
-# usage: parts_parallel.sh N COMMAND... --part auto/N
+# usage: parts_parallel.sh N COMMAND... --part auto (or auto/N)
 set -eu
 n=$1
 shift

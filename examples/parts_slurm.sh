@@ -1,7 +1,7 @@
 #!/bin/sh
 # A job in N parts as a Slurm job array, one task a part; tasks whose node fails are queued again.
-# usage: parts_slurm.sh N COMMAND... --part auto/N
-#        parts_slurm.sh 8 tidegate annotate sample.imzML out --db db.csv --resume --part auto/8
+# usage: parts_slurm.sh N COMMAND... --part auto (or auto/N)
+#        parts_slurm.sh 8 tidegate run smooth.plan --part auto
 # Ends when all tasks have; its exit status is the highest of theirs.
 set -eu
 n=$1

@@ -2,11 +2,12 @@
 """Jobs in parts on the engines that people have, by the recipes in examples/: one part is killed in
 its middle, holding its lock, and done again. The result is that of one process, byte for byte.
 
-    check_engines.py TIDEGATE DATA slurm|mpi|parallel|dask
+    check_engines.py TIDEGATE DATA slurm|mpi|parallel|dask annotate|apply
 
 DATA: the folder tests/data/ims. Exit 77: skipped, the reason is printed.
 """
 import contextlib
+import json
 import os
 import pathlib
 import random
@@ -24,11 +25,16 @@ EXAMPLES = ROOT / "examples"
 DASK = os.environ.get("TG_DASK_PYTHON", str(ROOT / "build" / "venv" / "dask" / "bin" / "python"))
 N, SECONDS = 3, 240
 
-# The first start of part 1 stops its command at once and leaves it behind, stopped, with what it
-# holds, while it dies itself; two seconds later the command is killed.
+# The first start of part 1 dies. Without TG_POINT its command is stopped at once and left behind,
+# with what it holds, and killed two seconds later; with it the command kills itself at that point,
+# in its middle, and leaves its lock.
 VICTIM = """#!/bin/sh
 i=${SLURM_ARRAY_TASK_ID:-${OMPI_COMM_WORLD_RANK:-${PARALLEL_SEQ:-$TG_INDEX}}}
 if [ "$i" = 1 ] && mkdir "$TG_ONCE" 2>/dev/null; then
+    if [ -n "${TG_POINT:-}" ]; then
+        TG_CRASH_AT=$TG_POINT "$@"
+        kill -KILL $$
+    fi
     "$@" &
     kill -STOP $!
     { sleep 2; kill -KILL $!; } &
@@ -36,10 +42,6 @@ if [ "$i" = 1 ] && mkdir "$TG_ONCE" 2>/dev/null; then
 fi
 exec "$@"
 """
-
-
-def annotate(out, part=()):
-    return [TIDEGATE, "annotate", "own.imzML", out, "--db", DATA / "db.csv", "--fdr", "0.1", "--progress", "none", *part]
 
 
 def run(*args, **env):
@@ -68,24 +70,80 @@ def wait_for(what, seconds=120):
         time.sleep(0.1)
 
 
+class Annotate:
+    env = {}
+
+    @staticmethod
+    def check_missing():
+        """A part is: the last to end writes the tables."""
+        assert not pathlib.Path("out/annotations.csv").exists()
+
+    @staticmethod
+    def command(out, part=()):
+        return [TIDEGATE, "annotate", "own.imzML", out, "--db", DATA / "db.csv", "--fdr", "0.1", "--progress", "none", *part]
+
+    def prepare(self):
+        for ending in ("imzML", "ibd"):
+            shutil.copy(DATA / f"synthetic.{ending}", f"own.{ending}")
+        run(*self.command("whole"))
+
+    def auto(self):
+        return self.command("out", ["--resume", "--part", f"auto/{N}"])
+
+    def any_part(self):
+        return self.command("out", ["--resume"])
+
+    def check(self):
+        assert files("out") == files("whole")
+        assert not pathlib.Path("out.tidegate").exists()
+
+
+class Apply:
+    """In place, so that a region done twice would show."""
+    env = {"TG_POINT": "12"}
+
+    @staticmethod
+    def check_missing():
+        assert json.loads(run(TIDEGATE, "status", "p", "--json"))["missing"] == [1]
+
+    def prepare(self):
+        run(TIDEGATE, "record", "im.zarr", *"--from test:128x128:u16 --frames 1 --tile 16,16 --chunk-frames 1 --shard none".split())
+        ask = "--in-place --rois grid:40/32 --policy mean --op gaussian:sigma=1 --memory 32MiB".split()
+        for name in ("whole.zarr", "out.zarr"):
+            shutil.copytree("im.zarr/0", name)
+        run(TIDEGATE, "apply", "whole.zarr", *ask)
+        run(TIDEGATE, "plan", "out.zarr", "--out", "p", "--parts", N, *ask)
+
+    def auto(self):
+        return [*self.any_part(), "--part", "auto"]
+
+    def any_part(self):
+        return [TIDEGATE, "run", "p", "--memory", "32MiB", "--progress", "none"]
+
+    def check(self):
+        assert files("out.zarr/c") == files("whole.zarr/c") != files("im.zarr/0/c")
+        assert not pathlib.Path("out.zarr.tidegate").exists()
+        assert json.loads(run(TIDEGATE, "status", "p", "--json"))["finished"]
+
+
+JOB = {"annotate": Annotate, "apply": Apply}[sys.argv[4]]()
+
+
 def prepare():
-    for ending in ("imzML", "ibd"):
-        shutil.copy(DATA / f"synthetic.{ending}", f"own.{ending}")
     victim = pathlib.Path("victim.sh")
     victim.write_text(VICTIM)
     victim.chmod(0o755)
-    run(*annotate("whole"))
-    return {"TG_ONCE": str(pathlib.Path("once").resolve())}
+    JOB.prepare()
+    return {"TG_ONCE": str(pathlib.Path("once").resolve()), **JOB.env}
 
 
 def check_result():
     assert pathlib.Path("once").is_dir(), "no part was killed"
-    assert files("out") == files("whole")
-    assert not pathlib.Path("out.tidegate").exists()
+    JOB.check()
 
 
 def in_parts(engine):
-    return [EXAMPLES / f"parts_{engine}.sh", N, "./victim.sh", *annotate("out", ["--resume", "--part", f"auto/{N}"])]
+    return [EXAMPLES / f"parts_{engine}.sh", N, "./victim.sh", *JOB.auto()]
 
 
 # --- One function an engine ------------------------------------------------------------------------
@@ -106,7 +164,7 @@ def check_dask(env):
         sys.exit(77)
     # The part stands in the command, so the index does, too.
     command = ["sh", "-c", 'i=$1; shift; TG_INDEX=${i%/*} exec ./victim.sh "$@" --part "$i"', "part", "{part}",
-               *annotate("out", ["--resume"])]
+               *JOB.any_part()]
     run(DASK, EXAMPLES / "parts_dask.py", N, *command, **env)
 
 
@@ -216,7 +274,7 @@ def check_slurm(env):
 
             try:
                 wait_for(killed_and_others_done)
-                assert not pathlib.Path("out/annotations.csv").exists()  # a part is missing
+                JOB.check_missing()
                 run("scontrol", "requeue", f"{job_states()[1][2]}_1")
                 wait_for(all_done)
             finally:
