@@ -604,7 +604,7 @@ void tg_apply_take_back(job *j)
 {
     if (j->has_folder ? tg_folder_exists(&j->folder, "journal-0") ||
                             tg_folder_exists(&j->folder, "rows-0")
-                      : j->begun)
+                      : j->report->calls > 0 || j->report->units_written > 0)
         return;
     if (j->made_now)
         (void)!tg_node_remove(j->out_store, j->out_path, NULL, NULL); /* the refusal counts */

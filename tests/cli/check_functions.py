@@ -2,7 +2,7 @@
 """The user's own functions of `apply`, as they should be and as they should not: plug-ins, commands,
 workers.
 
-    check_functions.py TIDEGATE UNSHARP.so BAD.so [PART_OF_NAME...]
+    check_functions.py TIDEGATE UNSHARP.so BAD.so PROGRAM [PART_OF_NAME...]
 """
 import json
 import os
@@ -27,8 +27,9 @@ def test(function):
 
 
 class Command:
-    def __init__(self, tidegate, good, bad, folder):
-        self.tidegate, self.good, self.bad, self.folder = tidegate, good, bad, pathlib.Path(folder) / "it's"
+    def __init__(self, tidegate, good, bad, program, folder):
+        self.tidegate, self.good, self.bad, self.program = tidegate, good, bad, program
+        self.folder = pathlib.Path(folder) / "it's"
         self.tmp = pathlib.Path(folder) / "its tmp"  # every path has what a shell would stumble on
         self.folder.mkdir()
         self.tmp.mkdir()
@@ -546,8 +547,26 @@ def stop_while_a_worker_gets_ready(c):
     assert not (c.folder / "out.zarr").exists(), "OUT is there before any work"
 
 
+# --- A program of its own -------------------------------------------------------------------------
+
+
+@test
+def program_with_a_function_of_its_own(c):
+    rows = make_in(c)
+    done = subprocess.run([c.program, "in.zarr", "out.zarr", "grid:8"], cwd=c.folder, capture_output=True, timeout=SECONDS,
+                          text=True, check=False)
+    same((done.returncode, done.stdout, done.stderr), (0, "12 regions, 18 units written\n", ""), "what it says")
+    want = [rows[y][x] - min(v for row in rows[y // 8 * 8:y // 8 * 8 + 8] for v in row[x // 8 * 8:x // 8 * 8 + 8])
+            for y in range(H) for x in range(W)]
+    same(c.items("out.zarr"), want, "items")
+    done = subprocess.run([c.program, "none.zarr", "no.zarr", "grid:8"], cwd=c.folder, capture_output=True, timeout=SECONDS,
+                          text=True, check=False)
+    same(done.returncode, 1, "exit status")
+    assert done.stderr.startswith("apply_function: ") and "none.zarr" in done.stderr, done.stderr
+
+
 def main():
-    tidegate, good, bad, *names = sys.argv[1:]
+    tidegate, good, bad, program, *names = sys.argv[1:]
     failed = ran = 0
     for function in TESTS:
         if names and not any(name in function.__name__ for name in names):
@@ -555,7 +574,7 @@ def main():
         ran += 1
         with tempfile.TemporaryDirectory(prefix="tidegate functions ") as folder:
             try:
-                function(Command(tidegate, good, bad, folder))
+                function(Command(tidegate, good, bad, program, folder))
                 print("ok  ", function.__name__)
             except Exception:  # every test is run
                 failed += 1
