@@ -110,7 +110,7 @@ typedef struct tg_apply_report {
  * before any work, also where the folder beside OUT holds an unfinished run with other
  * parameters, which the message names. TG_OVER_BUDGET: a region does not fit, both numbers are
  * named. TG_BUSY: another process is at it. TG_UNSUPPORTED, before any work: what is not there
- * yet: policies "mask" and "labels", read "sequential" in place. TG_EXISTS, too: the table is
+ * yet: policy "mask", read "sequential" in place. TG_EXISTS, too: the table is
  * there. */
 TG_API TG_MUST_USE tg_status tg_apply(tg_runtime *rt, const tg_apply_options *options,
                                       tg_apply_report *report, const tg_cancel *cancel,

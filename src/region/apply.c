@@ -4,6 +4,7 @@
 #include "base/crc32c.h"
 #include "region/apply_job.h"
 #include "region/base.h"
+#include "region/labels.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -485,7 +486,8 @@ tg_status tg_apply_run_plan(job *j, uint32_t part, bool merge, tg_error *err)
 
     if (r == NULL)
         return tg_fail(err, TG_NO_MEMORY, "report");
-    tg_status st = tg_engine_run(&eo, r, j->cancel, err);
+    tg_status st = (j->facts.policy == TG_POLICY_LABELS ? tg_labels_run : tg_engine_run)(
+        &eo, r, j->cancel, err);
     fill_report(j, r);
     return st;
 }
@@ -520,6 +522,7 @@ tg_status tg_apply_tidy(job *j, tg_error *err)
     tg_crash_point();
     for (size_t i = 0; i < sizeof waste / sizeof *waste; i++)
         TG_TRY(tg_folder_drop_all(&j->folder, NULL, waste[i], err));
+    TG_TRY(tg_labels_tidy(&j->folder, err));
     if (!j->o->keep_undo) {
         TG_TRY(tg_folder_drop_all(&j->folder, "undo", "u", err));
         if (tg_sys_unlink(j->folder.dir, "undo", AT_REMOVEDIR) != 0 && errno != ENOENT)
@@ -714,6 +717,7 @@ static tg_status undo_in(const tg_folder *folder, tg_store *out_store, const cha
     TG_TRY(tg_undo_all(folder, out, n, err));
     for (size_t i = 0; i < sizeof waste / sizeof *waste; i++)
         TG_TRY(tg_folder_drop_all(folder, NULL, waste[i], err));
+    TG_TRY(tg_labels_tidy(folder, err));
     if (tg_sys_unlink(folder->dir, "undo", AT_REMOVEDIR) != 0 && errno != ENOENT)
         return tg_folder_fail(folder, "remove", "undo", err);
     tg_crash_point();

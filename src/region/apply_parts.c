@@ -144,6 +144,8 @@ static tg_status write_plan(job *j, const char *path, uint32_t parts, tg_error *
     TG_TRY(absolute(j->o->in_store, j->urls[0], err));
     TG_TRY(absolute(j->out_store, j->urls[1], err));
     TG_TRY(tg_apply_set_facts(j, err));
+    if (j->facts.policy == TG_POLICY_LABELS)
+        return tg_fail(err, TG_UNSUPPORTED, "policy labels: not in parts yet");
     TG_TRY(set_options(j, err));
     j->facts.in.url = j->urls[0];
     j->facts.out.url = j->urls[1];

@@ -65,12 +65,20 @@ static uint64_t context_bytes(const tg_array *in, const tg_array *out, size_t ac
 
 #define COMMIT_BYTES ((uint64_t)256 << 10) /* queue, directories, journal */
 
+/* Of policy labels: numbers of 64 bits on their way, of which the greatest counts. */
+static tg_status init_accum(tg_accum *acc, tg_policy policy, tg_dtype dtype,
+                            const tg_shape *chunk, const uint64_t *halo, tg_error *err)
+{
+    return tg_accum_init(acc, policy == TG_POLICY_LABELS ? TG_POLICY_MAX : policy, dtype, chunk,
+                         halo, err);
+}
+
 uint64_t tg_engine_fixed_bytes(const tg_array *in, const tg_array *out, tg_policy policy)
 {
     tg_accum acc = {.bytes = 0};
 
-    if (out != NULL && tg_accum_init(&acc, policy, out->meta->info.dtype, &out->meta->chunk,
-                                     NULL, NULL) != TG_OK)
+    if (out != NULL &&
+        init_accum(&acc, policy, out->meta->info.dtype, &out->meta->chunk, NULL, NULL) != TG_OK)
         acc.bytes = 0;
     return context_bytes(in, out, acc.bytes) + COMMIT_BYTES + 64 * sizeof(void *);
 }
@@ -104,16 +112,20 @@ static uint64_t times(uint64_t a, uint64_t b)
 uint64_t tg_plan_region_bytes(void *user, const tg_plan_facts *f, const tg_plan_region *r)
 {
     const tg_function *fn = user;
-    uint64_t n = times(items_of_box(&r->read), f->in.dtype.size);
+    const tg_dtype wide = {TG_DT_UINT, 8};
+    const uint32_t least = f->policy == TG_POLICY_LABELS ? wide.size : 1;
+    uint64_t n = times(items_of_box(&r->read), larger(f->in.dtype.size, least));
     tg_accum acc = {.bytes = 0};
 
     if (fn != NULL && fn->ops->scratch_bytes != NULL)
         n += fn->ops->scratch_bytes(fn, &r->read.shape, &r->write.shape);
     if (f->out.shape.ndim == 0 && !(fn != NULL && fn->facts.has_out))
         return n;
-    const uint32_t given = fn == NULL ? f->out.dtype.size : fn->facts.out_dtype.size;
+    const size_t given =
+        larger(fn == NULL ? f->out.dtype.size : fn->facts.out_dtype.size, least);
     n += times(items_of_box(&r->write), larger(given, f->out.dtype.size));
-    if (tg_accum_init(&acc, f->policy, f->out.dtype, &f->out.chunk, NULL, NULL) == TG_OK)
+    if (init_accum(&acc, f->policy, f->policy == TG_POLICY_LABELS ? wide : f->out.dtype,
+                   &f->out.chunk, NULL, NULL) == TG_OK)
         n += times(chunks_of_box(&r->write, &f->out.chunk), rounded(acc.bytes));
     if (tg_policy_ordered(f->policy, f->out.dtype))
         n += times(items_of_box(&r->write), f->out.dtype.size);
@@ -216,7 +228,7 @@ static uint64_t table_bytes(const engine *e)
     uint64_t bytes = own * (sizeof(void *) + sizeof(uint32_t)) + tg_plan_n_units(e->o.plan) / 8;
 
     bytes += (e->table_mask + 1) * sizeof(void *) + COMMIT_BYTES;
-    if (e->facts->in_place)
+    if (e->in_place)
         bytes += (n + tg_plan_n_units(e->o.plan) + tg_plan_n_sources(e->o.plan)) * 4;
     if (e->o.skip || e->o.merge)
         bytes += n / 8;
@@ -489,14 +501,15 @@ static tg_status check(engine *e, tg_error *err)
         return TG_OK;
     e->given = fn->facts.out_dtype;
     TG_TRY(tg_cast_check(e->given, e->o.out->meta->info.dtype, err));
-    if (e->facts->policy == TG_POLICY_LABELS || e->facts->policy == TG_POLICY_MASK)
-        return tg_fail(err, TG_UNSUPPORTED, "policy '%s' is not there yet",
-                       tg_policy_name(e->facts->policy));
+    if (e->facts->policy == TG_POLICY_LABELS && !e->o.labels)
+        return tg_fail(err, TG_UNSUPPORTED, "policy labels: not in parts yet");
+    if (e->facts->policy == TG_POLICY_MASK)
+        return tg_fail(err, TG_UNSUPPORTED, "policy 'mask' is not there yet");
     if (e->facts->policy == TG_POLICY_USER && fn->ops->fold == NULL)
         return tg_fail(err, TG_INVALID, "policy user: the function brings no fold of its own");
     if (e->base_input)
         TG_TRY(check_base(e, err));
-    if (e->facts->read == TG_READ_SEQUENTIAL && e->facts->in_place)
+    if (e->facts->read == TG_READ_SEQUENTIAL && e->in_place)
         return tg_fail(err, TG_UNSUPPORTED, "sequential reads in place are not there yet");
     if (tg_chain_bound(e->o.out->meta->chain, 0) == SIZE_MAX)
         return tg_fail(err, TG_UNSUPPORTED, "OUT: its chunks are too large for the codec");
@@ -522,8 +535,8 @@ static tg_status set_sizes(engine *e, tg_error *err)
         for (uint32_t d = 0; d < out->meta->info.ndim; d++)
             halo[d] =
                 e->facts->halo[d] / (e->facts->out_step[d] > 0 ? e->facts->out_step[d] : 1);
-        TG_TRY(tg_accum_init(&e->acc, e->facts->policy, out->meta->info.dtype,
-                             &out->meta->chunk, halo, err));
+        TG_TRY(init_accum(&e->acc, e->facts->policy, out->meta->info.dtype, &out->meta->chunk,
+                          halo, err));
         e->acc_bytes = rounded(e->acc.bytes);
         e->items_bytes = out->meta->chunk_bytes;
         tg_plan_part_units(e->o.plan, e->o.part, &e->first_unit, &e->end_unit);
@@ -603,7 +616,7 @@ static tg_status begin_commits(engine *e, tg_error *err)
                                        .in_parts = e->o.in_parts,
                                        .undo = !e->fresh || e->facts->keep_undo,
                                        .keep_undo = e->facts->keep_undo,
-                                       .hold_undo = e->facts->in_place && !e->o.merge,
+                                       .hold_undo = e->in_place && !e->o.merge,
                                        .interval_ms =
                                            e->facts->commit_ms > 0 ? e->facts->commit_ms : 1000,
                                        .done = note_done,
@@ -624,7 +637,7 @@ static tg_status begin_commits(engine *e, tg_error *err)
     }
     if (e->o.merge)
         TG_TRY(tg_merge_prepare(e, err));
-    else if (e->facts->in_place)
+    else if (e->in_place)
         TG_TRY(prepare_readers(e, err));
     if (has_border(e))
         TG_TRY(tg_border_new(&e->border, e->o.folder, e->o.part, tg_plan_fingerprint(e->o.plan),
@@ -805,6 +818,7 @@ static tg_status engine_new(engine **out, const tg_engine_options *o, const tg_c
     e->facts = tg_plan_get_facts(o->plan);
     e->budget = tg_runtime_budget(o->rt);
     e->fresh = e->facts->out_new;
+    e->in_place = e->facts->in_place && !o->labels;
     e->base_input = e->facts->base == TG_BASE_INPUT && !e->facts->in_place;
     e->n_slots = o->merge ? 1 : o->jobs > 0 ? o->jobs : tg_runtime_threads(o->rt);
     e->n_contexts = tg_runtime_threads(o->rt);

@@ -67,6 +67,7 @@ typedef struct tg_engine_options {
         in_parts; /* the part is one of several processes': what is shared is left for the merge
                    */
     bool merge;   /* no part, but what all of them, done, have left to fold */
+    bool labels;  /* a pass of tg_labels_run(): IN or OUT is its own array, not the plan's */
     bool skip;    /* a region that fails is left out */
     uint32_t retries; /* of a region that fails, before it counts */
     uint64_t
@@ -175,6 +176,7 @@ typedef struct engine {
     size_t in_bytes, acc_bytes, items_bytes;
     bool list_order, reverse, fresh;
     bool base_input; /* what no region writes is IN's */
+    bool in_place;   /* what is written is what is read */
     uint64_t first_unit, end_unit, first, end;
     tg_store *undo_store; /* the folder, to read undo/ from */
     tg_commit *commit;

@@ -255,6 +255,48 @@ tg_status tg_folder_drop_all(const tg_folder *s, const char *below, const char *
     return st;
 }
 
+/* Of the folder at `path` all but itself. */
+static tg_status drop_below(const tg_folder *s, const char *path, tg_error *err)
+{
+    DIR *dir = opendir(path);
+    tg_status st = TG_OK;
+
+    if (dir == NULL)
+        return errno == ENOENT ? TG_OK : tg_folder_fail(s, "list a folder of", "", err);
+    for (struct dirent *e; /* NOLINTNEXTLINE(concurrency-mt-unsafe): dir is this call's */
+         st == TG_OK && (e = readdir(dir)) != NULL;) {
+        TG_AUTO(tg_text) below = {0};
+        struct stat info;
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        tg_text_addf(&below, "%s/%s", path, e->d_name);
+        st = tg_text_status(&below, err);
+        if (st != TG_OK || tg_sys_stat(AT_FDCWD, below.data, &info, AT_SYMLINK_NOFOLLOW) != 0)
+            continue;
+        const bool is_dir = S_ISDIR(info.st_mode);
+        if (is_dir)
+            st = drop_below(s, below.data, err);
+        if (st == TG_OK &&
+            tg_sys_unlink(AT_FDCWD, below.data, is_dir ? AT_REMOVEDIR : 0) != 0 &&
+            errno != ENOENT)
+            st = tg_folder_fail(s, "remove in", "", err);
+    }
+    (void)closedir(dir); /* only read from */
+    return st;
+}
+
+tg_status tg_folder_drop_tree(const tg_folder *s, const char *name, tg_error *err)
+{
+    TG_AUTO(tg_text) path = {0};
+
+    tg_text_addf(&path, "%s/%s", s->path, name);
+    TG_TRY(tg_text_status(&path, err));
+    TG_TRY(drop_below(s, path.data, err));
+    return tg_sys_unlink(s->dir, name, AT_REMOVEDIR) == 0 || errno == ENOENT
+               ? TG_OK
+               : tg_folder_fail(s, "remove", name, err);
+}
+
 /* --- Locks ------------------------------------------------------------------------ */
 
 static void read_text(int dir, const char *path, char *dst, size_t cap)

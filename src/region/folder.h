@@ -31,6 +31,8 @@ TG_MUST_USE tg_status tg_folder_drop(const tg_folder *s, const char *name, tg_er
  * itself). */
 TG_MUST_USE tg_status tg_folder_drop_all(const tg_folder *s, const char *below,
                                          const char *prefix, tg_error *err);
+/* Remove a folder in it and all that is below; not there is well. */
+TG_MUST_USE tg_status tg_folder_drop_tree(const tg_folder *s, const char *name, tg_error *err);
 bool tg_folder_exists(const tg_folder *s, const char *name);
 bool tg_folder_has(const tg_folder *s, const char *prefix); /* any file of such a name */
 /* "WHAT 'FOLDER/NAME': words of the system", from errno. */

@@ -87,8 +87,12 @@ void tg_function_plain_facts(tg_function_facts *facts, const tg_function_env *en
     facts->out_shape = *env->in_shape;
     facts->out_dtype = env->in_dtype;
     facts->in_place = true;
-    for (uint32_t d = 0; d < TG_MAX_NDIM; d++)
+    facts->connectivity = 1;
+    for (uint32_t d = 0; d < TG_MAX_NDIM; d++) {
         facts->out_step[d] = 1;
+        facts->across[d] = d < env->in_shape->ndim &&
+                           tg_axis_is_space(env->axes == NULL ? NULL : env->axes[d]);
+    }
 }
 
 static tg_status open_op(tg_function **out, const char *text, const tg_function_env *env,

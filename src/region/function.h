@@ -24,6 +24,8 @@ typedef struct tg_function_facts {
                                 * dimension that project removes to length 1: IN's extent */
     bool in_place;             /* may OUT be IN? */
     bool labels;               /* makes local labels 1..n per region (policy labels) */
+    uint32_t connectivity;     /* of items of two regions' objects that touch: how many of */
+    bool across[TG_MAX_NDIM];  /* ... these dimensions may differ, by one, at once */
     bool outside;       /* may take long or wait (worker, command): cancelled by its token */
     bool fold;          /* brings a fold of its own (policy user) */
     uint32_t n_columns; /* of the output table, label and region name not counted */
@@ -74,6 +76,8 @@ struct tg_function {
     tg_function_facts facts;
 };
 
+/* Is an axis of this name (NULL: unknown) a direction in space? Channels and time are not. */
+bool tg_axis_is_space(const char *name);
 /* kind: 'o' --op NAME[:k=v,...], 'p' --plugin FILE.so[:SYM], 'e' --exec CMD, 'w' --worker CMD.
  * text as the user gave it. TG_INVALID names the parameter, what it got and what it wanted, and
  * lists what is known. */

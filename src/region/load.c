@@ -20,7 +20,7 @@ typedef struct place {
 
 static bool keeps_old(const engine *e, const tg_array *a)
 {
-    return e->undo_store != NULL && (a == e->o.out || e->facts->in_place);
+    return e->undo_store != NULL && (a == e->o.out || e->in_place);
 }
 
 /* Is it in undo/ by now? The link comes before the rename, so what was read from the key itself

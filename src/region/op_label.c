@@ -25,6 +25,8 @@ static tg_status setup_label(tg_op *op, tg_op_text *t, const tg_function_env *en
         !(op->value >= 1 && op->value <= n_active && op->value == floor(op->value)))
         return tg_fail(err, TG_INVALID, "operation 'label': connectivity got %g, want 1 to %u",
                        op->value, n_active);
+    op->f.facts.connectivity = (uint32_t)op->value;
+    memcpy(op->f.facts.across, op->active, sizeof op->active);
     return TG_OK;
 }
 

@@ -212,20 +212,20 @@ tg_status tg_op_axis(const char *name, const tg_function_env *env, uint32_t *axi
 }
 
 /* Names by which files call what is no direction in space. */
-static bool not_space(const char *name)
+bool tg_axis_is_space(const char *name)
 {
     static const char *const words[] = {"c", "t", "channel", "time", "frame", NULL};
     for (int i = 0; name != NULL && words[i] != NULL; i++)
         if (strcmp(words[i], name) == 0)
-            return true;
-    return false;
+            return false;
+    return true;
 }
 
 tg_status tg_op_axes(tg_op *op, tg_op_text *t, const tg_function_env *env, tg_error *err)
 {
     tg_op_param *p = find(t, "axes");
     for (uint32_t d = 0; d < op->in_shape.ndim; d++)
-        op->active[d] = p == NULL && !not_space(env->axes != NULL ? env->axes[d] : NULL);
+        op->active[d] = p == NULL && tg_axis_is_space(env->axes != NULL ? env->axes[d] : NULL);
     for (uint32_t i = 0; p != NULL && i < p->n; i++) {
         uint32_t d = 0;
         tg_status st = tg_op_axis(p->value[i], env, &d, err);

@@ -182,8 +182,8 @@ static tg_status refill(tg_sorter *s, uint32_t i, tg_error *err)
     from->next = 0;
     if (from->left == 0 && from->sum != r->sum)
         return tg_fail(err, TG_CORRUPT, "'%.200s/%s' at byte %llu: crc32c %08x, want %08x",
-                       s->folder->path, file_name,
-                       (unsigned long long)(r->at * sizeof *to), from->sum, r->sum);
+                       s->folder->path, file_name, (unsigned long long)(r->at * sizeof *to),
+                       from->sum, r->sum);
     return TG_OK;
 }
 

@@ -141,7 +141,7 @@ struct tg_numbers {
     const tg_folder *folder;
     int fd;
     uint64_t n;
-    uint64_t step;   /* blocks from one entry of the index to the next */
+    uint64_t step; /* blocks from one entry of the index to the next */
     size_t n_index;
     uint64_t *index; /* first object of every step-th block */
 };
@@ -229,8 +229,8 @@ static tg_status write_block(tg_numbers *t, const tg_pair *pairs, size_t n, tg_e
         if (block % t->step == 0)
             t->index[t->n_index++] = pairs[0].a;
     }
-    TG_TRY(tg_fd_write_at(t->fd, pairs, n * sizeof *pairs, t->n * sizeof *pairs, file_name,
-                          err));
+    TG_TRY(
+        tg_fd_write_at(t->fd, pairs, n * sizeof *pairs, t->n * sizeof *pairs, file_name, err));
     t->n += n;
     return TG_OK;
 }

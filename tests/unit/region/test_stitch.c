@@ -64,7 +64,8 @@ static void sorts(void)
                 CHECK_U64(want, n);
             }
             CHECK_STATUS(tg_sorter_add(s, pairs, 1, &err), TG_INVALID);
-            CHECK(n == 832 || n == 833 || (tg_sorter_spilled(s) > 0) == (n > 833 && spread > 3));
+            CHECK(n == 832 || n == 833 ||
+                  (tg_sorter_spilled(s) > 0) == (n > 833 && spread > 3));
         }
 }
 
