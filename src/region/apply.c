@@ -63,6 +63,7 @@ tg_status tg_apply_open_function(job *j, tg_error *err)
                                      j->o->jobs > 0 ? j->o->jobs : tg_runtime_threads(j->rt),
                                  .timeout_ms = j->o->call_timeout_ms,
                                  .wanted = j->o->dtype,
+                                 .planned = j->planned,
                                  .in_store = j->o->in_store,
                                  .image = j->level.image,
                                  .cancel = j->cancel};

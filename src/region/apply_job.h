@@ -38,9 +38,10 @@ typedef struct job {
     bool planned;
     tg_store *own_in, *own_out;
     tg_apply_options options;
+    tg_dtype dtype;      /* that the function makes */
     uint64_t run;        /* how often OUT was made by this plan's like, this time counted */
     bool finished, ours; /* the plan is; the folder is the plan's */
-    char urls[2][4096], text[160]; /* what the plan's facts borrow */
+    char urls[2][4096], text[200]; /* what the plan's facts borrow */
 } job;
 
 void tg_apply_close(job *j);

@@ -112,16 +112,16 @@ static tg_status write_mark(const job *j, tg_error *err)
  * it was finished, and is then another. */
 static tg_status set_options(job *j, tg_error *err)
 {
-    char digest[24];
+    char digest[24], dtype[16];
     uint64_t run;
 
     TG_TRY(read_attributes(j->out_store, j->out_path, digest, &run, err));
     j->run = run + 1;
     (void)snprintf(j->text, sizeof j->text,
                    "{\"skip\": %s, \"retries\": %" PRIu32 ", \"timeout_ms\": %" PRIu64
-                   ", \"called\": %" PRIu64 ", \"run\": %" PRIu64 "}",
+                   ", \"called\": %" PRIu64 ", \"dtype\": \"%s\", \"run\": %" PRIu64 "}",
                    j->o->skip_failed ? "true" : "false", j->o->retries, j->o->call_timeout_ms,
-                   j->set.list.n, j->run);
+                   j->set.list.n, tg_dtype_name(j->fn->facts.out_dtype, dtype), j->run);
     j->facts.options = j->text;
     return TG_OK;
 }
@@ -189,7 +189,7 @@ tg_status tg_apply_plan(tg_runtime *rt, const tg_apply_options *options, const c
 
 static tg_status read_options(job *j, tg_error *err)
 {
-    const char *text = j->facts.options;
+    const char *text = j->facts.options, *dtype = NULL;
     TG_AUTO_PTR(tg_json) o = NULL;
     uint64_t retries = 0;
 
@@ -199,6 +199,9 @@ static tg_status read_options(job *j, tg_error *err)
     TG_TRY(tg_json_u64(tg_json_get(o, "retries"), &retries, err));
     TG_TRY(tg_json_u64(tg_json_get(o, "called"), &j->report->rois, err));
     TG_TRY(tg_json_u64(tg_json_get(o, "run"), &j->run, err));
+    TG_TRY(tg_json_string(tg_json_get(o, "dtype"), &dtype, NULL, err));
+    TG_TRY(tg_dtype_parse(dtype, &j->dtype, err));
+    j->options.dtype = &j->dtype;
     if (j->report->rois > tg_plan_n_regions(j->plan))
         return tg_fail(err, TG_CORRUPT, "the plan calls %" PRIu64 " of %" PRIu64 " regions",
                        j->report->rois, tg_plan_n_regions(j->plan));

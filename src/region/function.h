@@ -48,6 +48,7 @@ typedef struct tg_function_env {
     uint32_t jobs;           /* calls that may overlap: slot is in [0, jobs) */
     uint64_t timeout_ms;     /* of one call; 0: none */
     const tg_dtype *wanted;  /* --dtype, where what is made is the user's to say; NULL: IN's */
+    bool planned;            /* wanted is what it makes, as an earlier opening has said */
     tg_store *in_store;      /* for operations that read another array; NULL: none can */
     const char *image;       /* path of IN's image in it: labels/ lies below */
     const tg_cancel *cancel;

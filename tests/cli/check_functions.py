@@ -250,6 +250,16 @@ def command_makes_another_type(c):
 
 
 @test
+def command_in_parts(c):
+    rows = make_in(c)
+    c.run("plan", "in.zarr", "out.zarr", "--out", "plan", "--parts", "2", "--rois", "grid:8/5", "--policy", "last", "--dtype", "uint8",
+          "--exec", tool("bytes"))
+    for part in ("0/2", "1/2"):
+        c.run("run", "plan", "--part", part)
+    same(c.items("out.zarr"), [v & 255 for row in rows for v in row], "items")
+
+
+@test
 def command_whose_output_is_wrong(c):
     make_in(c)
     rois = boxes(c, (0, 4, 0, 6))
@@ -418,6 +428,20 @@ def worker_says_what_it_makes_and_needs(c):
     c.run("apply", "in.zarr", "out.zarr", "--rois", "grid:8", "--worker", worker("corner"))
     same(c.items("out.zarr"), [rows[max(y - 1, 0)][max(x - 2, 0)] & 255 for y in range(H) for x in range(W)], "items")
     same(json.loads(c.run("info", "out.zarr", "--json")[0])["dtype"], "uint8", "type")
+
+
+@test
+def worker_in_parts(c):
+    """What it makes is the plan's; who merges starts none."""
+    rows = make_in(c)
+    c.run("plan", "in.zarr", "out.zarr", "--out", "plan", "--parts", "2", "--rois", "grid:8/5", "--policy", "last", "--worker",
+          worker("corner"))
+    for part in ("0/2", "1/2"):
+        c.run("run", "plan", "--part", part)
+    noted = len(processes(c.folder))
+    c.run("finish", "plan")
+    same(c.items("out.zarr"), [rows[max(y - 1, 0)][max(x - 2, 0)] & 255 for y in range(H) for x in range(W)], "items")
+    same(len(processes(c.folder)), noted, "workers")
 
 
 @test
