@@ -66,7 +66,8 @@ tg_status tg_apply_open_function(job *j, tg_error *err)
                                  .planned = j->planned,
                                  .in_store = j->o->in_store,
                                  .image = j->level.image,
-                                 .cancel = j->cancel};
+                                 .cancel = j->cancel,
+                                 .budget = tg_runtime_budget(j->rt)};
     if (j->o->fn != NULL)
         return tg_function_of(&j->fn, j->o->fn, j->o->fn_user, &env, err);
     if (j->o->kind == 0 || j->o->function == NULL)

@@ -12,7 +12,7 @@
 
 static const tg_op_kind *const groups[] = {tg_ops_pixel, tg_ops_level, tg_ops_filter,
                                            tg_ops_box,   tg_ops_label, tg_ops_reduce,
-                                           tg_ops_table, NULL};
+                                           tg_ops_mask,  tg_ops_table, NULL};
 
 static const tg_op_kind *find_kind(const char *name)
 {
@@ -54,6 +54,7 @@ static void free_op(tg_function *f)
     for (uint32_t d = 0; d < TG_MAX_NDIM; d++)
         tg_free(op->weights[d]);
     tg_op_table_free(op->table);
+    tg_op_mask_free(op->mask);
     tg_free(op);
 }
 

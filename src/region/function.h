@@ -3,6 +3,7 @@
 #ifndef TG_REGION_FUNCTION_H
 #define TG_REGION_FUNCTION_H
 
+#include "exec/exec.h"
 #include "nd/nd.h"
 #include "tidegate/cancel.h"
 #include "tidegate/plugin.h"
@@ -52,6 +53,7 @@ typedef struct tg_function_env {
     tg_store *in_store;      /* for operations that read another array; NULL: none can */
     const char *image;       /* path of IN's image in it: labels/ lies below */
     const tg_cancel *cancel;
+    tg_budget *budget; /* what is read when it is opened is reserved here; NULL: nowhere */
 } tg_function_env;
 
 typedef struct tg_function_ops {

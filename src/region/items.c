@@ -80,15 +80,30 @@ void tg_items_load_wide(long double *dst, tg_dtype t, const void *src, int64_t s
 /* Up to 32 bits: adding and taking away 1.5 * 2^52 rounds half to even, without a call. */
 #define ROUNDED(v) (((v) + 6755399441055744.0) - 6755399441055744.0)
 
-#define STORE_INT(T, U, least, greatest)                         \
-    do {                                                         \
-        for (size_t i = 0; i < n; i++) {                         \
-            double v = src[i] == src[i] ? src[i] : 0;            \
-            v = v > (double)(least) ? v : (double)(least);       \
-            v = v < (double)(greatest) ? v : (double)(greatest); \
-            T item = (T)(U)ROUNDED(v);                           \
-            memcpy(p + (int64_t)i * stride, &item, sizeof item); \
-        }                                                        \
+/* Of this thread, since it was last set to 0. */
+static _Thread_local uint64_t saturated;
+
+uint64_t *tg_items_saturated(void)
+{
+    return &saturated;
+}
+
+/* What does not fit even when it is rounded: the greatest is odd, so half above it rounds away
+ * from it; the least is even, and half below rounds to it. */
+#define STORE_INT(T, U, least, greatest)                          \
+    do {                                                          \
+        uint64_t fit = 0;                                         \
+        for (size_t i = 0; i < n; i++)                            \
+            fit += (uint64_t)(src[i] >= (double)(least)-0.5 &&    \
+                              src[i] < (double)(greatest) + 0.5); \
+        saturated += n - fit;                                     \
+        for (size_t i = 0; i < n; i++) {                          \
+            double v = src[i] == src[i] ? src[i] : 0;             \
+            v = v > (double)(least) ? v : (double)(least);        \
+            v = v < (double)(greatest) ? v : (double)(greatest);  \
+            T item = (T)(U)ROUNDED(v);                            \
+            memcpy(p + (int64_t)i * stride, &item, sizeof item);  \
+        }                                                         \
     } while (0)
 
 #define STORE_NARROW(T, U, least, greatest)                              \
@@ -105,6 +120,7 @@ static void store_i64(char *p, int64_t stride, const long double *src, size_t n)
 {
     for (size_t i = 0; i < n; i++, p += stride) {
         long double v = rintl(src[i]);
+        saturated += !(v < 9223372036854775808.0L && v >= -9223372036854775808.0L);
         int64_t item = isnan(v)                       ? 0
                        : v >= 9223372036854775808.0L  ? INT64_MAX
                        : v <= -9223372036854775808.0L ? INT64_MIN
@@ -117,6 +133,7 @@ static void store_u64(char *p, int64_t stride, const long double *src, size_t n)
 {
     for (size_t i = 0; i < n; i++, p += stride) {
         long double v = rintl(src[i]);
+        saturated += !(v < 18446744073709551616.0L && v >= 0);
         uint64_t item = isnan(v) || v <= 0             ? 0
                         : v >= 18446744073709551616.0L ? UINT64_MAX
                                                        : (uint64_t)v;

@@ -14,6 +14,9 @@ void tg_items_load(double *dst, tg_dtype t, const void *src, int64_t stride, siz
 /* Integers: rounded half to even, then what does not fit becomes the nearest that does; NaN
  * becomes 0. Bool: not 0. Floats: rounded once. */
 void tg_items_store(tg_dtype t, void *dst, int64_t stride, const double *src, size_t n);
+/* How many items the stores of this thread have changed because they did not fit, NaN among
+ * them; the caller's to set to 0. */
+uint64_t *tg_items_saturated(void);
 /* The same without loss for 64-bit integers. */
 void tg_items_load_wide(long double *dst, tg_dtype t, const void *src, int64_t stride,
                         size_t n);

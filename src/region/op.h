@@ -45,6 +45,7 @@ TG_MUST_USE tg_status tg_op_string(tg_op_text *t, const char *key, const char **
 
 typedef struct tg_op_kind tg_op_kind;
 typedef struct tg_op_table tg_op_table; /* op_measure.c */
+typedef struct tg_op_mask tg_op_mask;   /* op_mask.c */
 
 typedef struct tg_op {
     tg_function f; /* first */
@@ -62,11 +63,13 @@ typedef struct tg_op {
     uint64_t below[TG_MAX_NDIM], above[TG_MAX_NDIM]; /* reach of the window to either side */
     int64_t shift[TG_MAX_NDIM];
     tg_op_table *table; /* owned; NULL: it makes no rows */
+    tg_op_mask *mask;   /* owned; NULL: it has none */
     void (*merge_row)(const tg_function *f, double *into, const double *more);
     void (*finish_row)(const tg_function *f, const double *values, double *columns);
 } tg_op;
 
 void tg_op_table_free(tg_op_table *m); /* may be NULL */
+void tg_op_mask_free(tg_op_mask *m);   /* may be NULL */
 
 struct tg_op_kind {
     const char *name;
@@ -78,7 +81,8 @@ struct tg_op_kind {
 };
 
 extern const tg_op_kind tg_ops_pixel[], tg_ops_level[], tg_ops_filter[], tg_ops_box[],
-    tg_ops_label[], tg_ops_reduce[], tg_ops_table[]; /* each ends with a NULL name */
+    tg_ops_label[], tg_ops_reduce[], tg_ops_table[],
+    tg_ops_mask[]; /* each ends with a NULL name */
 
 /* A row's worth of scratch that lies on the stack. */
 #define TG_OP_BLOCK 512
@@ -92,6 +96,10 @@ TG_MUST_USE tg_status tg_op_axis(const char *name, const tg_function_env *env, u
 /* One number for all active axes, or one a dimension of the array. */
 TG_MUST_USE tg_status tg_op_per_axis(const tg_op *op, tg_op_text *t, const char *key, double *v,
                                      bool *given, tg_error *err);
+/* The whole of out becomes op->value; in becomes out, cast. */
+void tg_op_fill(const tg_op *op, const tg_region_call *c);
+TG_MUST_USE tg_status tg_op_cast(const tg_op *op, const tg_region_call *c,
+                                 const tg_cancel *cancel, tg_error *err);
 TG_MUST_USE tg_status tg_op_dtype(tg_op *op, tg_op_text *t, tg_error *err); /* dtype= */
 TG_MUST_USE tg_status tg_op_need_numbers(const tg_op *op, tg_error *err);
 

@@ -15,7 +15,7 @@
 __extension__ typedef __int128 int128;
 __extension__ typedef unsigned __int128 uint128;
 
-#define MOST_AXES 8 /* of labels */
+#define MOST_AXES TG_OP_LABEL_AXES
 #define MOST_SLOTS \
     1024 /* labels of a region in memory; what is full is handed on and begun anew */
 #define NAME_BYTES 24
@@ -39,10 +39,9 @@ enum { A_LOW, A_HIGH, A_SUM, A_N };
 typedef enum exactness { EXACT_SQUARES, EXACT_SUM, DOUBLES } exactness;
 
 struct tg_op_table {
-    tg_op_other labels;
+    tg_op_labels labels; /* array NULL: IN is the label image */
     bool has_labels, intensity;
     exactness exact;
-    tg_dtype label_dtype;
     uint32_t n_axes;          /* of the labels */
     uint32_t axis[MOST_AXES]; /* of IN */
     uint32_t key_axis;        /* of IN; UINT32_MAX: none */
@@ -55,7 +54,7 @@ void tg_op_table_free(tg_op_table *m)
 {
     if (m == NULL)
         return;
-    tg_op_other_close(&m->labels);
+    tg_op_other_close(&m->labels.other);
     tg_free(m);
 }
 
@@ -312,83 +311,6 @@ static tg_status row_of(slots *s, uint64_t label, double place, double **out, tg
     return TG_OK;
 }
 
-/* --- Labels as numbers
- * ---------------------------------------------------------------------------- */
-
-/* Loaded as unsigned; of signed ones the sign is looked at. */
-static tg_status load_labels(tg_dtype t, uint64_t *to, const char *src, int64_t step, size_t n,
-                             tg_error *err)
-{
-    const uint64_t most = t.kind == TG_DT_INT ? UINT64_MAX >> (65 - 8 * t.size) : UINT64_MAX;
-
-    for (size_t i = 0; i < n; i++, src += step) {
-        uint8_t b8;
-        uint16_t b16;
-        uint32_t b32;
-        switch (t.size) {
-        case 1:
-            memcpy(&b8, src, 1);
-            to[i] = b8;
-            break;
-        case 2:
-            memcpy(&b16, src, 2);
-            to[i] = b16;
-            break;
-        case 4:
-            memcpy(&b32, src, 4);
-            to[i] = b32;
-            break;
-        default:
-            memcpy(&to[i], src, 8);
-            break;
-        }
-        if (to[i] > most)
-            return tg_fail(err, TG_CORRUPT, "a label below 0");
-    }
-    return TG_OK;
-}
-
-/* Where the labels of a call lie: in IN itself, or read for it. */
-typedef struct label_view {
-    const char *data;
-    int64_t strides[TG_MAX_NDIM]; /* by dimensions of IN; 0: the labels lack it */
-} label_view;
-
-static tg_status read_labels(const tg_op_table *m, const tg_region_call *c, void *room,
-                             label_view *l, const tg_cancel *cancel, tg_error *err)
-{
-    uint64_t start[TG_MAX_NDIM], count[TG_MAX_NDIM];
-    int64_t stride = m->label_dtype.size;
-
-    *l = (label_view){.data = room};
-    for (uint32_t a = m->n_axes; a-- > 0;) {
-        const uint32_t d = m->axis[a];
-        start[a] = c->in_start[d] + c->before[d];
-        count[a] = c->region[d];
-        l->strides[d] = stride;
-        stride *= (int64_t)count[a];
-    }
-    return tg_array_read(m->labels.array, start, count, room, NULL, cancel, err);
-}
-
-static void labels_of_in(const tg_region_call *c, label_view *l)
-{
-    *l = (label_view){.data = c->in.data};
-    for (uint32_t d = 0; d < c->in.ndim; d++) {
-        l->strides[d] = c->in.strides[d];
-        l->data += (int64_t)c->before[d] * c->in.strides[d];
-    }
-}
-
-static uint64_t label_items(const tg_op_table *m, const uint64_t *shape)
-{
-    uint64_t n = 1;
-    for (uint32_t a = 0; a < m->n_axes; a++)
-        if (__builtin_mul_overflow(n, shape[m->axis[a]], &n))
-            return UINT64_MAX / 64;
-    return n;
-}
-
 /* --- measure
  * ------------------------------------------------------------------------------------- */
 
@@ -414,7 +336,7 @@ static tg_status add_strip(slots *s, strip *p, const uint64_t *at, size_t n, tg_
     return TG_OK;
 }
 
-static tg_status measure_rows(slots *s, const label_view *l, const tg_cancel *cancel,
+static tg_status measure_rows(slots *s, const tg_label_view *l, const tg_cancel *cancel,
                               tg_error *err)
 {
     const tg_region_call *c = s->c;
@@ -434,9 +356,9 @@ static tg_status measure_rows(slots *s, const label_view *l, const tg_cancel *ca
         for (size_t x = 0; x < r.length; x += TG_OP_BLOCK) {
             const size_t n = r.length - x < TG_OP_BLOCK ? r.length - x : TG_OP_BLOCK;
             at[last] = c->in_start[last] + c->before[last] + x;
-            TG_TRY(load_labels(s->m->label_dtype, p.label,
-                               labels + (int64_t)x * l->strides[last], l->strides[last], n,
-                               err));
+            TG_TRY(tg_label_load(s->m->labels.dtype, p.label,
+                                 labels + (int64_t)x * l->strides[last], l->strides[last], n,
+                                 err));
             load_items(s->m, c->in.dtype, &p, src + (int64_t)x * step, step, n);
             TG_TRY(add_strip(s, &p, at, n, err));
         }
@@ -450,11 +372,12 @@ static tg_status call_measure(const tg_op *op, const tg_region_call *c, const tg
 {
     const tg_op_table *m = op->table;
     const size_t room =
-        m->has_labels ? (size_t)label_items(m, c->region) * m->label_dtype.size : 0;
+        m->has_labels ? (size_t)tg_op_labels_items(&m->labels, c->region) * m->labels.dtype.size
+                      : 0;
     TG_AUTO(tg_mem_ptr) labels = tg_alloc(room + 1);
     TG_AUTO(tg_mem_ptr) table = tg_calloc(1, slots_bytes(m));
     slots s = {.m = m, .c = c, .label = table};
-    label_view l;
+    tg_label_view l;
 
     if (labels == NULL || table == NULL)
         return tg_fail(err, TG_NO_MEMORY, "no memory for %zu bytes of labels", room);
@@ -464,9 +387,9 @@ static tg_status call_measure(const tg_op *op, const tg_region_call *c, const tg
         if (c->region[d] == 0)
             return TG_OK;
     if (m->has_labels)
-        TG_TRY(read_labels(m, c, labels, &l, cancel, err));
+        TG_TRY(tg_op_labels_read(&m->labels, c, labels, &l, cancel, err));
     else
-        labels_of_in(c, &l);
+        tg_op_labels_of_in(c, &l);
     TG_TRY(measure_rows(&s, &l, cancel, err));
     return hand_on(&s, err);
 }
@@ -478,8 +401,7 @@ static uint64_t scratch_measure(const tg_op *op, const tg_shape *in, const tg_sh
 
     (void)out;
     if (m->has_labels)
-        n +=
-            label_items(m, in->n) * m->label_dtype.size + tg_array_worst_bytes(m->labels.array);
+        n += tg_op_labels_bytes(&m->labels, in->n);
     return n;
 }
 
@@ -567,20 +489,6 @@ static tg_status make_table(tg_op *op, tg_error *err)
                                            "%s of an array without dimensions", op->kind->name);
 }
 
-static tg_status check_labels(const tg_op_table *m, const char *what, tg_error *err)
-{
-    const tg_dtype t = m->label_dtype;
-    char room[16];
-
-    if (t.kind != TG_DT_UINT && t.kind != TG_DT_INT && t.kind != TG_DT_BOOL)
-        return tg_fail(err, TG_INVALID, "operation 'measure': labels of %s, want whole numbers",
-                       tg_dtype_name(t, room));
-    if (m->n_axes == 0 || m->n_axes > MOST_AXES)
-        return tg_fail(err, TG_UNSUPPORTED, "%s: %" PRIu32 " dimensions, want 1 to %d", what,
-                       m->n_axes, MOST_AXES);
-    return TG_OK;
-}
-
 /* Dimensions of IN that the labels lack: one may be longer than an item, and becomes a column.
  */
 static tg_status find_key(tg_op *op, const tg_function_env *env, tg_error *err)
@@ -607,32 +515,18 @@ static tg_status find_key(tg_op *op, const tg_function_env *env, tg_error *err)
 static tg_status open_labels(tg_op *op, const tg_function_env *env, const char *path,
                              tg_error *err)
 {
-    static const char *const what = "operation 'measure': labels";
     tg_op_table *m = op->table;
-    tg_op_other *o = &m->labels;
-
-    TG_TRY(tg_op_other_open(o, env, what, path, err));
-    m->has_labels = true;
-    m->label_dtype = o->array->meta->info.dtype;
-    TG_TRY(tg_op_other_match(o, env, what, err));
-    m->n_axes = o->level.ndim;
-    TG_TRY(check_labels(m, what, err));
-    for (uint32_t a = 0; a < m->n_axes; a++) {
-        m->axis[a] = o->along[a];
-        if (o->level.shape[a] != op->in_shape.n[m->axis[a]])
-            return tg_fail(err, TG_INVALID,
-                           "%s '%.200s' has %" PRIu64 " items along dimension %" PRIu32
-                           ", IN has %" PRIu64,
-                           what, path, o->level.shape[a], a, op->in_shape.n[m->axis[a]]);
-    }
+    const tg_op_other *o = &m->labels.other;
     const size_t skip =
         env->image == NULL || env->image[0] == '\0' ? 0 : strlen(env->image) + 1;
+
+    TG_TRY(tg_op_labels_open(&m->labels, env, "operation 'measure': labels", path, err));
+    m->has_labels = true;
+    m->n_axes = m->labels.n_axes;
+    memcpy(m->axis, m->labels.axis, sizeof m->axis);
     if (o->own == NULL && o->level.in_image && strlen(o->level.image) > skip)
         (void)snprintf(op->f.facts.label_path, sizeof op->f.facts.label_path, "%s",
                        o->level.image + skip);
-    if (tg_array_worst_bytes(o->array) > SIZE_MAX / 4)
-        return tg_fail(err, TG_UNSUPPORTED, "%s '%.200s': its chunks are too large", what,
-                       path);
     return find_key(op, env, err);
 }
 
@@ -641,9 +535,9 @@ static tg_status labels_are_in(tg_op *op, tg_error *err)
     tg_op_table *m = op->table;
 
     m->intensity = false;
-    m->label_dtype = op->in_dtype;
-    m->n_axes = op->in_shape.ndim;
-    TG_TRY(check_labels(m, "operation 'measure'", err));
+    m->labels.dtype = op->in_dtype;
+    m->labels.n_axes = m->n_axes = op->in_shape.ndim;
+    TG_TRY(tg_op_labels_check(&m->labels, "operation 'measure': IN", err));
     for (uint32_t a = 0; a < m->n_axes; a++)
         m->axis[a] = a;
     return TG_OK;

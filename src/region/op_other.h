@@ -25,4 +25,39 @@ void tg_op_other_close(tg_op_other *o);
 TG_MUST_USE tg_status tg_op_other_match(tg_op_other *o, const tg_function_env *env,
                                         const char *what, tg_error *err);
 
+/* --- Labels ------------------------------------------------------------------------------- */
+
+#define TG_OP_LABEL_AXES 8
+
+typedef struct tg_op_labels {
+    tg_op_other other;
+    tg_dtype dtype;
+    uint32_t n_axes, axis[TG_OP_LABEL_AXES]; /* of IN */
+} tg_op_labels;
+
+/* Whole numbers as long as IN along each of its axes. */
+TG_MUST_USE tg_status tg_op_labels_open(tg_op_labels *l, const tg_function_env *env,
+                                        const char *what, const char *path, tg_error *err);
+/* dtype and n_axes alone. */
+TG_MUST_USE tg_status tg_op_labels_check(const tg_op_labels *l, const char *what,
+                                         tg_error *err);
+uint64_t tg_op_labels_items(const tg_op_labels *l, const uint64_t *shape); /* of IN's shape */
+/* Room for those and what reading them takes. */
+uint64_t tg_op_labels_bytes(const tg_op_labels *l, const uint64_t *shape);
+
+/* Labels of a call's region; strides by dimensions of IN, 0 along those that they lack. */
+typedef struct tg_label_view {
+    const char *data;
+    int64_t strides[TG_MAX_NDIM];
+} tg_label_view;
+
+/* room: for tg_op_labels_items() of the region. */
+TG_MUST_USE tg_status tg_op_labels_read(const tg_op_labels *l, const tg_region_call *c,
+                                        void *room, tg_label_view *out, const tg_cancel *cancel,
+                                        tg_error *err);
+void tg_op_labels_of_in(const tg_region_call *c, tg_label_view *out);
+/* n labels, step bytes apart. TG_CORRUPT: one below 0. */
+TG_MUST_USE tg_status tg_label_load(tg_dtype t, uint64_t *to, const char *src, int64_t step,
+                                    size_t n, tg_error *err);
+
 #endif

@@ -108,17 +108,21 @@ static void apply_row(const tg_op *op, const tg_region_call *c, const char *src,
 
 /* Whole numbers of up to 16 bits that lie side by side, and a whole value: as exact in 32 bits,
  * and several at once. */
-#define DEFINE_SMALL_ADD(T, tag, least, greatest)                              \
-    static void add_##tag(const char *src, char *dst, size_t n, int32_t value) \
-    {                                                                          \
-        for (size_t i = 0; i < n; i++) {                                       \
-            T x;                                                               \
-            memcpy(&x, src + i * sizeof x, sizeof x);                          \
-            int32_t y = x + value;                                             \
-            y = y < (least) ? (least) : y;                                     \
-            x = (T)(y > (greatest) ? (greatest) : y);                          \
-            memcpy(dst + i * sizeof x, &x, sizeof x);                          \
-        }                                                                      \
+#define DEFINE_SMALL_ADD(T, tag, least, greatest)                                  \
+    static uint32_t add_##tag(const char *src, char *dst, size_t n, int32_t value) \
+    {                                                                              \
+        uint32_t over = 0;                                                         \
+        for (size_t i = 0; i < n; i++) {                                           \
+            T x;                                                                   \
+            memcpy(&x, src + i * sizeof x, sizeof x);                              \
+            const int32_t sum = x + value;                                         \
+            int32_t y = sum < (least) ? (least) : sum;                             \
+            y = y > (greatest) ? (greatest) : y;                                   \
+            over += y != sum;                                                      \
+            x = (T)y;                                                              \
+            memcpy(dst + i * sizeof x, &x, sizeof x);                              \
+        }                                                                          \
+        return over;                                                               \
     }
 DEFINE_SMALL_ADD(uint8_t, u8, 0, UINT8_MAX)
 DEFINE_SMALL_ADD(uint16_t, u16, 0, UINT16_MAX)
@@ -128,15 +132,16 @@ DEFINE_SMALL_ADD(int16_t, i16, INT16_MIN, INT16_MAX)
 static bool add_fast(const tg_op *op, const tg_region_call *c, const char *src, char *dst,
                      size_t n)
 {
-    static void (*const of[2][2])(const char *, char *, size_t, int32_t) = {{add_u8, add_u16},
-                                                                            {add_i8, add_i16}};
+    static uint32_t (*const of[2][2])(const char *, char *, size_t,
+                                      int32_t) = {{add_u8, add_u16}, {add_i8, add_i16}};
     const tg_dtype t = c->in.dtype;
     if (!same_dtype(t, c->out.dtype) || t.size > 2 ||
         (t.kind != TG_DT_UINT && t.kind != TG_DT_INT) ||
         tg_view_step(&c->in) != (int64_t)t.size || tg_view_step(&c->out) != (int64_t)t.size ||
-        !(fabs(op->value) <= 1 << 20) || op->value != floor(op->value))
+        n > UINT32_MAX || !(fabs(op->value) <= 1 << 20) || op->value != floor(op->value))
         return false;
-    of[t.kind == TG_DT_INT][t.size - 1](src, dst, n, (int32_t)op->value);
+    *tg_items_saturated() +=
+        of[t.kind == TG_DT_INT][t.size - 1](src, dst, n, (int32_t)op->value);
     return true;
 }
 
@@ -358,26 +363,21 @@ static tg_status call_threshold(const tg_op *op, const tg_region_call *c,
     return TG_OK;
 }
 
-/* --- fill --- */
+/* --- fill, for op_mask.c and paste --- */
 
-static tg_status setup_fill(tg_op *op, tg_op_text *t, const tg_function_env *env, tg_error *err)
-{
-    TG_TRY(tg_op_need_numbers(op, err));
-    (void)env;
-    TG_TRY(tg_op_number(t, "value", &op->value, NULL, err));
-    return tg_op_dtype(op, t, err);
-}
-
-static tg_status call_fill(const tg_op *op, const tg_region_call *c, const tg_cancel *cancel,
-                           tg_error *err)
+void tg_op_fill(const tg_op *op, const tg_region_call *c)
 {
     tg_shape s = {c->out.ndim, {0}};
     unsigned char item[16] = {0};
-    (void)cancel, (void)err;
     memcpy(s.n, c->out.shape, sizeof s.n);
     tg_items_store(c->out.dtype, item, 0, &op->value, 1);
     tg_nd_fill(c->out.data, c->out.strides, &s, c->out.dtype.size, item);
-    return TG_OK;
+}
+
+tg_status tg_op_cast(const tg_op *op, const tg_region_call *c, const tg_cancel *cancel,
+                     tg_error *err)
+{
+    return call_cast(op, c, cancel, err);
 }
 
 /* --- paste: scipy.ndimage.shift by whole items, order 0, mode constant --- */
@@ -421,7 +421,7 @@ static tg_status call_paste(const tg_op *op, const tg_region_call *c, const tg_c
     uint64_t offset[TG_MAX_NDIM] = {0};
     tg_region_call part = *c;
     bool empty = false;
-    TG_TRY(call_fill(op, c, cancel, err));
+    tg_op_fill(op, c);
     tg_call_offset(c, offset);
     for (uint32_t d = 0; d < c->out.ndim; d++) {
         int64_t at = (int64_t)offset[d] - op->shift[d];
@@ -445,6 +445,5 @@ const tg_op_kind tg_ops_pixel[] = {
     {"add", "value, dtype", setup_value, call_add, NULL},
     {"mul", "value, dtype", setup_value, call_mul, NULL},
     {"threshold", "value, above, dtype", setup_threshold, call_threshold, NULL},
-    {"fill", "value, dtype", setup_fill, call_fill, NULL},
     {"paste", "shift, axes, cval, dtype", setup_paste, call_paste, NULL},
     {NULL, NULL, NULL, NULL, NULL}};

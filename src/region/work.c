@@ -1,6 +1,7 @@
 /* One region, in the thread of its slot: its chunks, the call with no lock held, the fold. */
 #include "base/clock.h"
 #include "region/engine.h"
+#include "region/items.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -133,10 +134,13 @@ static tg_status call_once(engine *e, slot *s, tg_error *err)
     make_call(e, s, &c);
     if (e->o.rows != NULL)
         tg_row_begin(&s->rows, s->k);
+    *tg_items_saturated() = 0;
     TG_ASSERT_UNLOCKED();
     tg_status st = e->o.fn->ops->call(e->o.fn, &c, s->number, e->cancel, err);
     TG_LOCKED(&e->lock);
     e->r.calls++;
+    if (st == TG_OK && !s->r.wins_nothing)
+        e->r.saturated += *tg_items_saturated();
     note_slow(e, s->k, (double)(tg_clock_ns() - began) * 1e-9);
     return st;
 }
