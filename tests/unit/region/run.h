@@ -463,4 +463,67 @@ static inline void remove_tree(const char *path)
         (void)fprintf(stderr, "cannot remove %s\n", path);
 }
 
+/* --- Where
+ * ------------------------------------------------------------------------------------
+ */
+
+static char root[64];
+
+static inline const char *fresh_dir(void)
+{
+    static char dir[128];
+    static int n;
+    (void)snprintf(dir, sizeof dir, "%s/%d", root, n++);
+    (void)mkdir(dir, 0777);
+    return dir;
+}
+
+static void remove_root(void)
+{
+    remove_tree(root);
+}
+
+/* In memory where that can be had: nothing here depends on what a disk keeps, and each plan
+ * syncs some ten times. */
+__attribute__((constructor)) static void make_root(void)
+{
+    (void)snprintf(root, sizeof root, "/dev/shm/tg-region-XXXXXX");
+    if (mkdtemp(root) == NULL) {
+        (void)snprintf(root, sizeof root, "/tmp/tg-region-XXXXXX");
+        if (mkdtemp(root) == NULL)
+            abort();
+    }
+    (void)atexit(remove_root);
+}
+
+/* Is every unit as before or as after? */
+static inline void check_units(const scenario *s)
+{
+    static uint16_t got[MAX_ITEMS];
+    static uint8_t is[MAX_ITEMS]; /* of units: bit 0 not old, bit 1 not new */
+    uint64_t index[TG_MAX_NDIM] = {0}, unit[4];
+    tg_box all = {.shape = {.ndim = s->ndim}};
+    tg_error err = {0};
+
+    memset(is, 0, sizeof is);
+    memcpy(all.shape.n, s->shape, s->ndim * sizeof *s->shape);
+    if (read_result(s, got, &err) != TG_OK) {
+        test_failed(__FILE__, __LINE__, err.msg);
+        return;
+    }
+    do {
+        const uint64_t at = s_at(s, index);
+        for (uint32_t d = 0; d < s->ndim; d++) {
+            const uint64_t n = s->sharded ? s->shard[d] : s->chunk[d];
+            unit[d] = index[d] / n * n;
+        }
+        is[s_at(s, unit)] |= (uint8_t)((got[at] != s->out[at]) | (got[at] != s->want[at]) << 1);
+    } while (tg_box_next(&all, index));
+    for (uint64_t i = 0; i < s->items; i++)
+        if (is[i] == 3) {
+            test_failed(__FILE__, __LINE__, "a unit is neither old nor new");
+            return;
+        }
+}
+
 #endif

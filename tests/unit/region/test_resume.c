@@ -5,17 +5,6 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-static char root[64];
-
-static const char *fresh_dir(void)
-{
-    static char dir[128];
-    static int n;
-    (void)snprintf(dir, sizeof dir, "%s/%d", root, n++);
-    (void)mkdir(dir, 0777);
-    return dir;
-}
-
 static tg_status run_once(const scenario *s, bool keep_undo, tg_engine_result *r, tg_error *err)
 {
     const tg_runtime_options ro = {.size = sizeof ro, .threads = 2, .memory_bytes = 64 << 20};
@@ -70,36 +59,6 @@ static int run_child(const scenario *s, unsigned crash_at)
     if (pid < 0 || waitpid(pid, &status, 0) != pid)
         return 1;
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-/* Is every unit as before or as after? */
-static void check_units(const scenario *s)
-{
-    static uint16_t got[MAX_ITEMS];
-    static uint8_t is[MAX_ITEMS]; /* of units: bit 0 not old, bit 1 not new */
-    uint64_t index[TG_MAX_NDIM] = {0}, unit[4];
-    tg_box all = {.shape = {.ndim = s->ndim}};
-    tg_error err = {0};
-
-    memset(is, 0, sizeof is);
-    memcpy(all.shape.n, s->shape, s->ndim * sizeof *s->shape);
-    if (read_result(s, got, &err) != TG_OK) {
-        test_failed(__FILE__, __LINE__, err.msg);
-        return;
-    }
-    do {
-        const uint64_t at = s_at(s, index);
-        for (uint32_t d = 0; d < s->ndim; d++) {
-            const uint64_t n = s->sharded ? s->shard[d] : s->chunk[d];
-            unit[d] = index[d] / n * n;
-        }
-        is[s_at(s, unit)] |= (uint8_t)((got[at] != s->out[at]) | (got[at] != s->want[at]) << 1);
-    } while (tg_box_next(&all, index));
-    for (uint64_t i = 0; i < s->items; i++)
-        if (is[i] == 3) {
-            test_failed(__FILE__, __LINE__, "a unit is neither old nor new");
-            return;
-        }
 }
 
 static void check_whole(const scenario *s)
@@ -191,17 +150,5 @@ static const struct test tests[] = {
     {"every_crash_point", every_crash_point},
     {"other_parameters", other_parameters},
 };
-
-static void remove_root(void)
-{
-    remove_tree(root);
-}
-__attribute__((constructor)) static void begin(void)
-{
-    (void)snprintf(root, sizeof root, "/tmp/tg-resume-XXXXXX");
-    if (mkdtemp(root) == NULL)
-        abort();
-    (void)atexit(remove_root);
-}
 
 TEST_MAIN(tests)
