@@ -135,6 +135,14 @@ static tg_status cut_parts(const tg_job *j, uint32_t *first, uint32_t *end, tg_e
     return TG_OK;
 }
 
+static tg_status fits(const tg_job *j, tg_error *err)
+{
+    tg_sweep_memory m;
+    return tg_sweep_plan(&m, j->peaks, j->plan,
+                         tg_budget_total(j->budget) - tg_budget_used(j->budget),
+                         tg_pool_width(tg_runtime_pool(j->rt)), err);
+}
+
 static tg_status score(stage *s, tg_error *err)
 {
     tg_job *j = s->j;
@@ -146,6 +154,7 @@ static tg_status score(stage *s, tg_error *err)
                                 .progress = tg_job_relay,
                                 .progress_user = j};
 
+    TG_TRY(fits(j, err)); /* nothing is begun that cannot be done */
     TG_TRY(open_journal(s, &journal, err));
     TG_TRY(tg_results_read(&before, s->side.dir, j->o.n_parts, j->plan->n_units, j->digest,
                            j->budget, err));

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/text.h"
+#include "ims/write_out.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -353,6 +354,46 @@ static tg_status is_first_run(tg_job *j, bool *first, tg_error *err)
     return TG_OK;
 }
 
+/* Segments and pixels as the sorted peaks will have them, at most. */
+static tg_peaks_info expected_peaks(const tg_job *j, const tg_imzml *m)
+{
+    uint64_t most = j->segment_bytes / TG_PEAK_BYTES;
+    tg_peaks_info i = {.n_peaks = m->n_peaks,
+                       .segment_peaks = most < m->n_peaks ? most : m->n_peaks,
+                       .n_pixels = m->n_pixels,
+                       .width = m->width,
+                       .height = m->height};
+    i.segment_peaks = i.segment_peaks == 0 ? 1 : i.segment_peaks;
+    i.n_segments = (i.n_peaks + i.segment_peaks - 1) / i.segment_peaks;
+    return i;
+}
+
+/* Sorting takes long: what cannot be annotated in this budget is refused before it. */
+static tg_status check_budget(tg_job *j, const tg_imzml *m, tg_error *err)
+{
+    TG_AUTO_PTR(tg_ion_space) space = NULL;
+    tg_peaks_info info = expected_peaks(j, m);
+    uint64_t largest, total = tg_budget_total(j->budget), least;
+    /* the index of spectra goes, tables of the sorted peaks come */
+    uint64_t used = tg_budget_used(j->budget) - m->reserved + tg_peaks_table_bytes(&info);
+
+    if (j->n_dbs == 0)
+        return TG_OK; /* no ions */
+    fill_ions(j, j->o.polarity != 0 ? j->o.polarity : m->negative && !m->positive ? -1 : 1);
+    TG_TRY(tg_ion_space_new(&space, (const tg_moldb *const *)j->dbs, j->n_dbs, &j->ions, err));
+    TG_TRY(tg_units_most(space, &largest, j->sorting, err));
+    least = tg_sweep_least(&info, largest, TG_MOST_UNITS);
+    if (j->o.images != TG_IMAGES_NONE && tg_write_images_least(&info) > least)
+        least = tg_write_images_least(&info);
+    if (used + least <= total)
+        return TG_OK;
+    return tg_fail(err, TG_OVER_BUDGET,
+                   "annotating wants %llu bytes, the budget is %llu: smaller segments of "
+                   "sorted peaks than %llu bytes want less",
+                   (unsigned long long)(used + least), (unsigned long long)total,
+                   (unsigned long long)(info.segment_peaks * TG_PEAK_BYTES));
+}
+
 static tg_status find_or_sort(tg_job *j, tg_error *err)
 {
     TG_AUTO_PTR(tg_imzml) m = NULL;
@@ -372,6 +413,7 @@ static tg_status find_or_sort(tg_job *j, tg_error *err)
         return st;
     if (m == NULL)
         TG_TRY(open_data(j, &m, err));
+    TG_TRY(check_budget(j, m, err));
     TG_TRY(sort_peaks(j, m, err));
     tg_imzml_free(tg_steal(m)); /* its index makes room */
     return open_peaks(j, err);

@@ -18,7 +18,6 @@ typedef struct slot {
     uint32_t segment;
     slot_state state;
     uint32_t pins;
-    uint64_t used; /* when it was unpinned last */
 } slot;
 
 struct tg_peaks {
@@ -39,7 +38,6 @@ struct tg_peaks {
     slot *slots;
     uint32_t n_slots;
     uint32_t *slot_of; /* of each segment, or NO_SEGMENT */
-    uint64_t clock;
     tg_peaks_counts counts;
     /* the thread that loads ahead */
     tg_thread *thread;
@@ -158,11 +156,16 @@ static tg_status check_tables(tg_peaks *p, tg_error *err)
     return TG_OK;
 }
 
+uint64_t tg_peaks_table_bytes(const tg_peaks_info *i)
+{
+    return i->n_segments * (2 * sizeof(double) + sizeof(uint32_t)) +
+           i->n_pixels * (sizeof(uint32_t) + sizeof(float)) + 4096;
+}
+
 static tg_status read_tables(tg_peaks *p, const tg_cancel *cancel, tg_error *err)
 {
     tg_peaks_info *i = &p->info;
-    uint64_t bytes = i->n_segments * (2 * sizeof(double) + sizeof(uint32_t)) +
-                     i->n_pixels * (sizeof(uint32_t) + sizeof(float)) + 4096;
+    uint64_t bytes = tg_peaks_table_bytes(i);
 
     if (p->budget != NULL) {
         TG_TRY(tg_budget_reserve(p->budget, bytes, "tables of the peak store", err));
@@ -299,7 +302,8 @@ static tg_status check_segment(const tg_peaks *p, const slot *s, uint32_t segmen
     return TG_OK;
 }
 
-/* The slot that was not used for longest and is free to take, or NULL. Lock held. */
+/* A free slot, or that of the segment furthest behind, or NULL: ions come by rising m/z, so
+ * that one is wanted no more if any is. Lock held. */
 static slot *find_victim(tg_peaks *p)
 {
     slot *best = NULL;
@@ -307,7 +311,8 @@ static slot *find_victim(tg_peaks *p)
         slot *s = &p->slots[k];
         if (s->state == SLOT_EMPTY)
             return s;
-        if (s->state == SLOT_READY && s->pins == 0 && (best == NULL || s->used < best->used))
+        if (s->state == SLOT_READY && s->pins == 0 &&
+            (best == NULL || s->segment < best->segment))
             best = s;
     }
     return best;
@@ -337,7 +342,6 @@ static tg_status load_slot(tg_peaks *p, slot *s, bool pin, const tg_cancel *canc
     p->counts.bytes += p->info.segment_peaks * TG_PEAK_BYTES;
     s->state = st == TG_OK ? SLOT_READY : SLOT_EMPTY;
     s->pins = st == TG_OK && pin;
-    s->used = ++p->clock;
     if (st != TG_OK)
         p->slot_of[segment] = NO_SEGMENT;
     tg_cond_broadcast(&p->changed);
@@ -367,9 +371,14 @@ static void load_ahead(void *user)
     }
 }
 
+uint64_t tg_peaks_slot_bytes_of(uint64_t segment_peaks)
+{
+    return segment_peaks * TG_PEAK_BYTES + (size_t)TG_N_COLUMNS * 64 + sizeof(slot);
+}
+
 uint64_t tg_peaks_slot_bytes(const tg_peaks *p)
 {
-    return p->info.segment_peaks * TG_PEAK_BYTES + (size_t)TG_N_COLUMNS * 64 + sizeof(slot);
+    return tg_peaks_slot_bytes_of(p->info.segment_peaks);
 }
 
 static tg_status make_slots(tg_peaks *p, uint32_t n, tg_error *err)
@@ -459,7 +468,6 @@ void tg_peaks_unpin(tg_peaks *p, const tg_peak_view *view)
 {
     TG_LOCKED(&p->lock);
     slot *s = &p->slots[view->slot];
-    s->used = ++p->clock;
     if (--s->pins == 0 && p->n_waiting > 0)
         tg_cond_broadcast(&p->changed);
 }
@@ -488,6 +496,58 @@ void tg_peaks_segments(const tg_peaks *p, double lower, double upper, uint32_t *
     while (e < p->info.n_segments && p->bounds[2 * e] <= upper)
         e++;
     *end = (uint32_t)e;
+}
+
+uint64_t tg_peaks_reach(const tg_peaks *p, double width)
+{
+    uint64_t most = 1;
+    for (uint64_t k = 0; k < p->info.n_segments; k++) {
+        uint32_t from, to;
+        double lower = p->bounds[2 * k + 1]; /* its last peak, as in the worst case */
+        tg_peaks_segments(p, lower, lower + width, &from, &to);
+        most = to - from > most ? to - from : most;
+    }
+    return most;
+}
+
+/* --- Sharing memory --------------------------------------------------------------------- */
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+uint64_t tg_peaks_least(const tg_peaks_share *share, uint64_t n_segments, uint64_t slot_bytes)
+{
+    /* an image may lie across the border of two */
+    return share->own + share->per_worker + (n_segments > 1 ? 2 : 1) * slot_bytes;
+}
+
+tg_status tg_peaks_divide(const tg_peaks_share *share, uint64_t n_segments, uint64_t slot_bytes,
+                          uint64_t free, uint32_t width, uint32_t *workers, uint32_t *slots,
+                          tg_error *err)
+{
+    uint64_t least = tg_peaks_least(share, n_segments, slot_bytes);
+
+    if (least > free)
+        return tg_fail(err, TG_OVER_BUDGET,
+                       "%s wants %llu bytes, %llu of the budget are free: %llu are two "
+                       "segments of sorted peaks",
+                       share->what, (unsigned long long)least, (unsigned long long)free,
+                       (unsigned long long)(2 * slot_bytes));
+    n_segments = n_segments == 0 ? 1 : n_segments;
+    for (uint32_t w = width; w > 0; w--) {
+        uint64_t used = share->own + w * share->per_worker;
+        uint64_t wanted =
+            w == 1 ? 1 : smaller(w * share->reach_beside, n_segments); /* one does as it can */
+        uint64_t room = used > free ? 0 : (free - used) / slot_bytes;
+        if (room < wanted)
+            continue;
+        *workers = w;
+        *slots = (uint32_t)smaller(room, n_segments);
+        return TG_OK;
+    }
+    return tg_fail(err, TG_OVER_BUDGET, "%s: no worker", share->what);
 }
 
 double tg_peaks_rank(const tg_peaks *p, double mz)

@@ -62,6 +62,28 @@ void tg_peaks_free(tg_peaks *p);
 TG_DEFINE_AUTO_PTR(tg_peaks, tg_peaks_free)
 const tg_peaks_info *tg_peaks_get_info(const tg_peaks *p);
 
+/* The windows of an ion lie this near to the mass of its most abundant isotopes, in u: those of
+ * nearly all, and an ion beyond costs a segment read again. */
+#define TG_ION_REACH 6.0
+/* Most segments that a range of m/z of this width touches. */
+uint64_t tg_peaks_reach(const tg_peaks *p, double width);
+
+/* What a sweep wants beside the segments, and how many of those its ions touch at a time. */
+typedef struct tg_peaks_share {
+    const char *what;
+    uint64_t own, per_worker;     /* bytes */
+    uint64_t reach, reach_beside; /* segments: of a worker alone, of each among others */
+} tg_peaks_share;
+/* Divide `free` bytes between workers, at most `width`, and slots. Ions come by rising m/z, and
+ * the segment that lies furthest behind gives way: with as many slots as segments are touched
+ * at a time each is read once, so workers are left out rather than slots. TG_OVER_BUDGET: not
+ * even one worker and two segments. */
+TG_MUST_USE tg_status tg_peaks_divide(const tg_peaks_share *share, uint64_t n_segments,
+                                      uint64_t slot_bytes, uint64_t free, uint32_t width,
+                                      uint32_t *workers, uint32_t *slots, tg_error *err);
+/* The least with which that works. */
+uint64_t tg_peaks_least(const tg_peaks_share *share, uint64_t n_segments, uint64_t slot_bytes);
+
 /* Take n_slots slots for segments from the budget, before the first pin. prefetch: a thread
  * loads the segment behind the one that was loaded last. */
 TG_MUST_USE tg_status tg_peaks_cache(tg_peaks *p, uint32_t n_slots, bool prefetch,
@@ -69,6 +91,8 @@ TG_MUST_USE tg_status tg_peaks_cache(tg_peaks *p, uint32_t n_slots, bool prefetc
 /* Give the slots back; nothing is pinned. */
 void tg_peaks_uncache(tg_peaks *p);
 uint64_t tg_peaks_slot_bytes(const tg_peaks *p);
+uint64_t tg_peaks_table_bytes(const tg_peaks_info *i); /* taken while it is open */
+uint64_t tg_peaks_slot_bytes_of(uint64_t segment_peaks);
 
 typedef struct tg_peak_view {
     uint32_t segment, slot;

@@ -53,47 +53,64 @@ static uint64_t largest_unit(const tg_unit_plan *p)
 }
 
 /* An imager, and the results of two units: one may wait for its turn while the next is done. */
-static uint64_t worker_bytes(const tg_peaks *peaks, const tg_unit_plan *plan)
+static uint64_t worker_bytes(const tg_peaks_info *info, uint64_t largest)
 {
-    size_t imager = tg_imager_bytes(tg_peaks_get_info(peaks));
+    size_t imager = tg_imager_bytes(info);
     if (imager == SIZE_MAX)
         return UINT64_MAX / 4;
-    return imager + 2 * largest_unit(plan) * sizeof(tg_ion_result) + 4096;
+    return imager + 2 * largest * sizeof(tg_ion_result) + 4096;
+}
+
+/* How many records are made at a time. */
+static uint64_t batch_of(const tg_unit_plan *plan, uint64_t free)
+{
+    uint64_t least = largest_unit(plan) > LEAST_BATCH ? largest_unit(plan) : LEAST_BATCH;
+    uint64_t n = free / 8 / sizeof(tg_ion_record);
+
+    n = n < MOST_BATCH ? n : MOST_BATCH;
+    n = n < plan->n_candidates ? n : plan->n_candidates;
+    return n > least ? n : least;
+}
+
+static uint64_t own_bytes(uint64_t batch_ions, uint64_t n_units)
+{
+    return batch_ions * sizeof(tg_ion_record) + (n_units + 1) * sizeof(uint64_t) + MARGIN;
 }
 
 tg_status tg_sweep_plan(tg_sweep_memory *out, const tg_peaks *peaks, const tg_unit_plan *plan,
                         uint64_t free, uint32_t width, tg_error *err)
 {
-    tg_sweep_memory m = {.per_worker = worker_bytes(peaks, plan)};
-    uint64_t slot = tg_peaks_slot_bytes(peaks),
-             n_segments = tg_peaks_get_info(peaks)->n_segments;
-    uint64_t least_ions = largest_unit(plan) > LEAST_BATCH ? largest_unit(plan) : LEAST_BATCH;
+    uint64_t slot = tg_peaks_slot_bytes(peaks);
+    uint64_t n_segments = tg_peaks_get_info(peaks)->n_segments;
+    tg_sweep_memory m = {.batch_ions = batch_of(plan, free)};
+    tg_peaks_share share = {.what = "annotating",
+                            .per_worker =
+                                worker_bytes(tg_peaks_get_info(peaks), largest_unit(plan)),
+                            .reach = tg_peaks_reach(peaks, 2 * TG_ION_REACH),
+                            .reach_beside = tg_units_reach(plan, peaks, 2)};
 
-    m.batch_ions = free / 8 / sizeof(tg_ion_record);
-    m.batch_ions = m.batch_ions < MOST_BATCH ? m.batch_ions : MOST_BATCH;
-    m.batch_ions = m.batch_ions < plan->n_candidates ? m.batch_ions : plan->n_candidates;
-    m.batch_ions = m.batch_ions > least_ions ? m.batch_ions : least_ions;
-    uint64_t fixed = m.batch_ions * sizeof(tg_ion_record) +
-                     ((uint64_t)plan->n_units + 1) * sizeof(uint64_t) + MARGIN;
-    n_segments = n_segments == 0 ? 1 : n_segments;
-    for (m.workers = width < MAX_DEPTH / 2 ? width : MAX_DEPTH / 2; m.workers > 0;
-         m.workers--) {
-        uint64_t used = fixed + m.workers * m.per_worker;
-        uint64_t wanted = m.workers + 1 < n_segments ? m.workers + 1 : n_segments;
-        if (m.workers == 1) /* one segment at a time will do */
-            wanted = 1;
-        if (used > free || (free - used) / slot < wanted)
-            continue;
-        uint64_t slots = (free - used) / slot;
-        m.slots = (uint32_t)(slots < n_segments ? slots : n_segments);
-        m.total = used + m.slots * slot;
-        *out = m;
-        return TG_OK;
+    share.own = own_bytes(m.batch_ions, plan->n_units);
+    if (tg_peaks_least(&share, n_segments, slot) > free) { /* more walks then */
+        m.batch_ions = batch_of(plan, 0);
+        share.own = own_bytes(m.batch_ions, plan->n_units);
     }
-    return tg_fail(
-        err, TG_OVER_BUDGET, "annotating wants %llu bytes, %llu of the budget are free",
-        (unsigned long long)(fixed + m.per_worker + worker_bytes(peaks, plan) + slot),
-        (unsigned long long)free);
+    TG_TRY(tg_peaks_divide(&share, n_segments, slot, free,
+                           width < MAX_DEPTH / 2 ? width : MAX_DEPTH / 2, &m.workers, &m.slots,
+                           err));
+    m.prefetch = m.slots > (m.workers == 1 ? share.reach : m.workers * share.reach_beside);
+    m.per_worker = share.per_worker;
+    m.total = share.own + m.workers * m.per_worker + m.slots * slot;
+    *out = m;
+    return TG_OK;
+}
+
+uint64_t tg_sweep_least(const tg_peaks_info *info, uint64_t largest, uint64_t n_units)
+{
+    tg_peaks_share share = {
+        .own = own_bytes(largest > LEAST_BATCH ? largest : LEAST_BATCH, n_units),
+        .per_worker = worker_bytes(info, largest)};
+    return tg_peaks_least(&share, info->n_segments,
+                          tg_peaks_slot_bytes_of(info->segment_peaks));
 }
 
 /* --- A unit
@@ -324,7 +341,7 @@ tg_status tg_sweep_run(const tg_ion_space *s, tg_peaks *peaks, const tg_unit_pla
     uint64_t own = m.total - m.slots * tg_peaks_slot_bytes(peaks);
     TG_TRY(tg_budget_reserve(budget, own, "annotating", err));
     tg_mutex_init(&w.lock);
-    tg_status st = tg_peaks_cache(peaks, m.slots, m.slots > m.workers + 1, err);
+    tg_status st = tg_peaks_cache(peaks, m.slots, m.prefetch, err);
     if (st == TG_OK)
         st = make_units(&w, &m, tg_pool_width(tg_runtime_pool(rt)), err);
     if (st == TG_OK)

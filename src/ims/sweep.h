@@ -17,6 +17,7 @@ typedef struct tg_sweep_options {
 
 typedef struct tg_sweep_memory {
     uint32_t workers, slots;
+    bool prefetch;       /* a slot is left for it */
     uint64_t batch_ions; /* records that are made at a time */
     uint64_t per_worker, total;
 } tg_sweep_memory;
@@ -25,6 +26,10 @@ typedef struct tg_sweep_memory {
 TG_MUST_USE tg_status tg_sweep_plan(tg_sweep_memory *out, const tg_peaks *peaks,
                                     const tg_unit_plan *plan, uint64_t free, uint32_t width,
                                     tg_error *err);
+
+/* The least free bytes for any of that, before there are peaks or units: of info the pixels,
+ * the box and the segments are looked at; `largest`: ions of the largest unit. */
+uint64_t tg_sweep_least(const tg_peaks_info *info, uint64_t largest, uint64_t n_units);
 
 /* Adds a record to the journal for each unit. *late (may be NULL): the deadline left units. */
 TG_MUST_USE tg_status tg_sweep_run(const tg_ion_space *s, tg_peaks *peaks,

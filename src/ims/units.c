@@ -8,8 +8,10 @@
 
 #define BINS_PER_U 16
 #define N_BINS     ((uint32_t)1 << 16) /* 4096 u; what is heavier is in the last */
-#define MAX_UNITS  2048
-#define UNIT_IONS  256 /* of a small annotation: enough to be worth a record */
+#define MAX_UNITS  TG_MOST_UNITS
+#define UNIT_IONS                                                              \
+    32 /* of a small annotation: units at work at one time lie near each other \
+        */
 
 static uint32_t bin_of(int64_t mass)
 {
@@ -63,6 +65,7 @@ static void cut_units(tg_unit_plan *p, const uint32_t *counts, const double *cos
 {
     double cost = 0;
     uint64_t n = 0;
+    uint32_t *ends = p->ends;
 
     p->n_units = 0;
     p->first_bin[0] = 0;
@@ -74,6 +77,11 @@ static void cut_units(tg_unit_plan *p, const uint32_t *counts, const double *cos
             p->first_bin[++p->n_units] = b;
             cost = 0;
             n = 0;
+            ends += 2;
+        }
+        if (counts[b] > 0) {
+            ends[0] = n == 0 ? b : ends[0];
+            ends[1] = b;
         }
         cost += costs[b];
         n += counts[b];
@@ -81,6 +89,18 @@ static void cut_units(tg_unit_plan *p, const uint32_t *counts, const double *cos
     p->counts[p->n_units] = n;
     p->weights[p->n_units] = (uint64_t)cost + 1;
     p->first_bin[++p->n_units] = N_BINS;
+}
+
+static uint64_t units_wanted(uint64_t n_candidates)
+{
+    uint64_t n = n_candidates / UNIT_IONS + 1;
+    return n < MAX_UNITS / 2 ? n : MAX_UNITS / 2;
+}
+
+/* Most ions of a unit, but for a bin that holds more. */
+static uint64_t most_of(uint64_t n_candidates)
+{
+    return n_candidates / units_wanted(n_candidates) * 4 + UNIT_IONS;
 }
 
 static tg_status make_units(tg_unit_plan *p, const uint32_t *counts, const tg_peaks *peaks,
@@ -96,9 +116,24 @@ static tg_status make_units(tg_unit_plan *p, const uint32_t *counts, const tg_pe
         costs[b] = counts[b] == 0 ? 0 : counts[b] * ion_cost(peaks, b, ppm);
         total += costs[b];
     }
-    uint64_t n = p->n_candidates / UNIT_IONS + 1;
-    n = n < MAX_UNITS / 2 ? n : MAX_UNITS / 2;
-    cut_units(p, counts, costs, total / (double)n, p->n_candidates / n * 4 + UNIT_IONS);
+    uint64_t n = units_wanted(p->n_candidates);
+    cut_units(p, counts, costs, total / (double)n, most_of(p->n_candidates));
+    return TG_OK;
+}
+
+tg_status tg_units_most(const tg_ion_space *s, uint64_t *largest, const tg_cancel *cancel,
+                        tg_error *err)
+{
+    TG_AUTO(tg_mem_ptr) owner = tg_calloc(N_BINS, sizeof(uint32_t));
+    counter c = {.s = s, .counts = owner};
+
+    if (owner == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "no memory for units");
+    for (size_t d = 0; d < s->n_dbs; d++)
+        TG_TRY(tg_ions_walk(s, d, TG_ALL_TARGETS, count_ion, &c, cancel, err));
+    *largest = most_of(c.n) < c.n ? most_of(c.n) : c.n;
+    for (uint32_t b = 0; b < N_BINS; b++)
+        *largest = c.counts[b] > *largest ? c.counts[b] : *largest;
     return TG_OK;
 }
 
@@ -114,7 +149,8 @@ tg_status tg_units_plan(tg_unit_plan **out, const tg_ion_space *s, const tg_peak
     p->first_bin = tg_calloc(MAX_UNITS + 1, sizeof *p->first_bin);
     p->counts = tg_calloc(MAX_UNITS, sizeof *p->counts);
     p->weights = tg_calloc(MAX_UNITS, sizeof *p->weights);
-    if (p->first_bin == NULL || p->counts == NULL || p->weights == NULL)
+    p->ends = tg_calloc(MAX_UNITS, 2 * sizeof *p->ends);
+    if (p->first_bin == NULL || p->counts == NULL || p->weights == NULL || p->ends == NULL)
         return tg_fail(err, TG_NO_MEMORY, "no memory for units");
     for (size_t d = 0; d < s->n_dbs; d++)
         TG_TRY(tg_ions_walk(s, d, TG_ALL_TARGETS, count_ion, &c, cancel, err));
@@ -132,6 +168,7 @@ void tg_unit_plan_free(tg_unit_plan *p)
     tg_free(p->first_bin);
     tg_free(p->counts);
     tg_free(p->weights);
+    tg_free(p->ends);
     tg_free(p);
 }
 
@@ -146,6 +183,19 @@ uint32_t tg_unit_of(const tg_unit_plan *p, int64_t mass)
             hi = mid;
     }
     return lo;
+}
+
+uint64_t tg_units_reach(const tg_unit_plan *p, const tg_peaks *peaks, uint32_t n)
+{
+    uint64_t most = 1;
+    for (uint32_t u = 0; u < p->n_units; u++) {
+        uint32_t last = p->n_units - u < n ? p->n_units - 1 : u + n - 1, from, to;
+        tg_peaks_segments(peaks, (double)p->ends[2 * u] / BINS_PER_U - TG_ION_REACH,
+                          (double)(p->ends[2 * last + 1] + 1) / BINS_PER_U + TG_ION_REACH,
+                          &from, &to);
+        most = to - from > most ? to - from : most;
+    }
+    return most;
 }
 
 /* --- The ions of units

@@ -254,9 +254,8 @@ static tg_status show_some(void *user, uint64_t lane, uint32_t thread, tg_error 
 /* --- All of them
  * ------------------------------------------------------------------------------------- */
 
-static uint64_t artist_bytes(const tg_job *j)
+static uint64_t artist_bytes(const tg_peaks_info *info)
 {
-    const tg_peaks_info *info = tg_peaks_get_info(j->peaks);
     uint64_t box = (uint64_t)info->width * info->height * sizeof(float);
     /* the stack's chunk encoded and decoded, its context */
     return tg_imager_bytes(info) + box + tg_png_bytes(info->width, info->height) + 4 * box +
@@ -314,25 +313,30 @@ static tg_status write_tic(tg_job *j, tg_store *out, const tg_cancel *cancel, tg
     return tg_store_put(out, "tic.png", file.data, file.len, cancel, err);
 }
 
-/* As many artists as the budget has room for beside one segment each. */
+/* The list, and its names as attributes of the stack. */
+static uint64_t list_bytes(uint64_t n)
+{
+    return (n + 1) * (sizeof(tg_kept_ion) + 256) + MARGIN +
+           (n < MOST_CHANNELS ? n : MOST_CHANNELS) * CHANNEL_BYTES;
+}
+
 static tg_status plan_artists(tg_job *j, uint64_t own, uint32_t *n, uint32_t *slots,
                               tg_error *err)
 {
     uint64_t free = tg_budget_total(j->budget) - tg_budget_used(j->budget);
-    uint64_t each = artist_bytes(j), slot = tg_peaks_slot_bytes(j->peaks);
-    uint64_t n_segments = tg_peaks_get_info(j->peaks)->n_segments;
+    uint64_t reach = tg_peaks_reach(j->peaks, 2 * TG_ION_REACH);
+    tg_peaks_share share = {"writing the images", own,
+                            artist_bytes(tg_peaks_get_info(j->peaks)), reach, reach};
+    return tg_peaks_divide(&share, tg_peaks_get_info(j->peaks)->n_segments,
+                           tg_peaks_slot_bytes(j->peaks), free,
+                           tg_pool_width(tg_runtime_pool(j->rt)), n, slots, err);
+}
 
-    for (*n = tg_pool_width(tg_runtime_pool(j->rt)); *n > 0; --*n) {
-        uint64_t used = own + *n * each;
-        uint64_t room = used < free ? (free - used) / slot : 0;
-        if (room < (*n == 1 ? 1 : *n + 1) && room < n_segments)
-            continue;
-        room = room < n_segments ? room : n_segments;
-        *slots = (uint32_t)(room == 0 ? 1 : room);
-        return TG_OK;
-    }
-    return tg_fail(err, TG_OVER_BUDGET, "images want %llu bytes, %llu of the budget are free",
-                   (unsigned long long)(own + each + slot), (unsigned long long)free);
+uint64_t tg_write_images_least(const tg_peaks_info *info)
+{
+    tg_peaks_share share = {.own = list_bytes(0), .per_worker = artist_bytes(info)};
+    return tg_peaks_least(&share, info->n_segments,
+                          tg_peaks_slot_bytes_of(info->segment_peaks));
 }
 
 static void free_artists(gallery *g)
@@ -367,11 +371,9 @@ tg_status tg_write_images(tg_job *j, const tg_results *results, const tg_ranking
     *n_images = 0;
     for (uint64_t i = 0; i < ranking->n_rows; i++)
         n += is_shown(j, &ranking->rows[i]);
-    /* the list, and its names as attributes of the stack */
-    uint64_t own = (n + 1) * (sizeof *g.ions + 256) + MARGIN +
-                   (n < MOST_CHANNELS ? n : MOST_CHANNELS) * CHANNEL_BYTES;
+    uint64_t own = list_bytes(n);
     TG_TRY(plan_artists(j, own, &n_artists, &slots, err));
-    uint64_t bytes = own + n_artists * artist_bytes(j);
+    uint64_t bytes = own + n_artists * artist_bytes(tg_peaks_get_info(j->peaks));
     TG_TRY(tg_budget_reserve(j->budget, bytes, "ion images", err));
     g.ions = tg_alloc_array(n + 1, sizeof *g.ions);
     tg_status st = g.ions == NULL ? tg_fail(err, TG_NO_MEMORY, "no memory for images") : TG_OK;
