@@ -128,7 +128,7 @@ typedef struct tg_annotate_options {
     double fdr; /* rows and images up to it; 0: 0.5 */
     tg_annotate_images images;
     bool scores;             /* also scores.csv: every ion with a score, decoys too */
-    uint64_t segment_bytes;  /* of sorted peaks per object and read; 0: 8 MiB or less */
+    uint64_t segment_bytes;  /* of sorted peaks per object and read; 0: TG_ANNOTATE_SEGMENT */
     double deadline_seconds; /* no work is begun after it; 0: none */
     uint32_t part, n_parts;  /* n_parts 0: all */
     bool part_auto; /* part is the index of a job array or MPI rank in the environment */
@@ -139,7 +139,8 @@ typedef struct tg_annotate_options {
     void *progress_user;
 } tg_annotate_options;
 
-#define TG_ANNOTATE_DATABASES 64 /* most in one run */
+#define TG_ANNOTATE_DATABASES 64      /* most in one run */
+#define TG_ANNOTATE_SEGMENT   4194304 /* bytes, also the default of the command: 4 MiB */
 
 typedef struct tg_annotate_result {
     size_t size; /* sizeof(tg_annotate_result), set by the caller */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define AT(member) offsetof(annotate_options, member)
+_Static_assert(TG_ANNOTATE_SEGMENT == 4 << 20, "the help says 4MiB");
 
 static const cli_option options_table[] = {
     {"db", CLI_LIST, AT(db), "FILE",

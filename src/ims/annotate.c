@@ -347,28 +347,36 @@ static tg_status run_stages(stage *s, tg_error *err)
     return s->result->whole ? clean_up(s, err) : TG_OK;
 }
 
+tg_status tg_job_run(tg_job *j, tg_annotate_result *result, const tg_cancel *cancel,
+                     tg_error *err)
+{
+    stage s = {.j = j,
+               .result = result,
+               .side = {.dir = -1},
+               .part_lock = -1,
+               .merge_lock = -1,
+               .cancel = cancel};
+    tg_status st = run_stages(&s, err);
+
+    tg_fd_auto(&s.part_lock);
+    tg_fd_auto(&s.merge_lock);
+    tg_ims_side_close(&s.side);
+    tg_store_free(s.out);
+    return st;
+}
+
 tg_status tg_annotate(tg_runtime *rt, const tg_annotate_options *options,
                       tg_annotate_result *result, const tg_cancel *cancel, tg_error *err)
 {
     int64_t start = tg_clock_ns();
     TG_AUTO_PTR(tg_job) j = NULL;
-    stage s = {.result = result,
-               .side = {.dir = -1},
-               .part_lock = -1,
-               .merge_lock = -1,
-               .cancel = cancel};
 
     if (result->size != sizeof *result)
         return tg_fail(err, TG_INVALID, "result of %zu bytes, want %zu", result->size,
                        sizeof *result);
     *result = (tg_annotate_result){.size = sizeof *result};
     TG_TRY(tg_job_new(&j, rt, options, cancel, err));
-    s.j = j;
-    tg_status st = run_stages(&s, err);
+    tg_status st = tg_job_run(j, result, cancel, err);
     result->seconds = tg_job_seconds(start);
-    tg_fd_auto(&s.part_lock);
-    tg_fd_auto(&s.merge_lock);
-    tg_ims_side_close(&s.side);
-    tg_store_free(s.out);
     return st;
 }

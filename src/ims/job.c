@@ -15,13 +15,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DEFAULT_SIGMA   .001238
-#define DEFAULT_PPM     3.0
-#define DEFAULT_DECOYS  20
-#define DEFAULT_SEED    42
-#define DEFAULT_SEGMENT ((uint64_t)4 << 20)
-#define LEAST_SEGMENT   ((uint64_t)4096)
-#define MAX_MZ_WIDTH    1e5 /* ppm */
+#define DEFAULT_SIGMA  .001238
+#define DEFAULT_PPM    3.0
+#define DEFAULT_DECOYS 20
+#define DEFAULT_SEED   42
+#define LEAST_SEGMENT  ((uint64_t)4096)
+#define MANY_IMAGES    ((uint64_t)1024)
+#define SCORED_BYTES   ((uint64_t)512) /* results and ranks beside each that is kept */
+#define MAX_MZ_WIDTH   1e5             /* ppm */
 
 double tg_job_seconds(int64_t since_ns)
 {
@@ -100,7 +101,7 @@ static void fill_defaults(tg_job *j)
     tg_instrument instrument = instrument_of(o->instrument);
 
     j->version = o->version == 0 ? 3 : o->version;
-    j->segment_bytes = o->segment_bytes == 0 ? DEFAULT_SEGMENT : o->segment_bytes;
+    j->segment_bytes = o->segment_bytes == 0 ? TG_ANNOTATE_SEGMENT : o->segment_bytes;
     if (j->o.fdr == 0)
         j->o.fdr = 0.5;
     if (j->o.n_parts == 0 && !j->o.merge) /* a merge counts them */
@@ -368,6 +369,15 @@ static tg_peaks_info expected_peaks(const tg_job *j, const tg_imzml *m)
     return i;
 }
 
+/* As if all targets of a small database were kept, of a large one some; and the table of what
+ * has a score is there. How many there are nobody knows yet. */
+static uint64_t least_of_images(const tg_peaks_info *info, const tg_ion_space *space)
+{
+    uint64_t n = space->first_formula[space->n_dbs] * space->n_targets;
+    n = n < MANY_IMAGES ? n : MANY_IMAGES;
+    return tg_write_images_least(info, n) + n * SCORED_BYTES;
+}
+
 /* Sorting takes long: what cannot be annotated in this budget is refused before it. */
 static tg_status check_budget(tg_job *j, const tg_imzml *m, tg_error *err)
 {
@@ -383,8 +393,10 @@ static tg_status check_budget(tg_job *j, const tg_imzml *m, tg_error *err)
     TG_TRY(tg_ion_space_new(&space, (const tg_moldb *const *)j->dbs, j->n_dbs, &j->ions, err));
     TG_TRY(tg_units_most(space, &largest, j->sorting, err));
     least = tg_sweep_least(&info, largest, TG_MOST_UNITS);
-    if (j->o.images != TG_IMAGES_NONE && tg_write_images_least(&info) > least)
-        least = tg_write_images_least(&info);
+    if (j->o.images != TG_IMAGES_NONE) {
+        uint64_t images = least_of_images(&info, space);
+        least = images > least ? images : least;
+    }
     if (used + least <= total)
         return TG_OK;
     return tg_fail(err, TG_OVER_BUDGET,

@@ -61,6 +61,11 @@ void tg_job_charge(tg_job *j);
 /* With the peaks: charge, ions, units, digest. */
 TG_MUST_USE tg_status tg_job_ions(tg_job *j, tg_error *err);
 
+/* All stages, as tg_annotate(). A test may have put a store of its own in `source` and as
+ * `peak_home`, with `peak_dir`. */
+TG_MUST_USE tg_status tg_job_run(tg_job *j, tg_annotate_result *result, const tg_cancel *cancel,
+                                 tg_error *err);
+
 /* For progress callbacks of the stages. */
 void tg_job_relay(void *user, const tg_progress *p);
 

@@ -332,11 +332,13 @@ static tg_status plan_artists(tg_job *j, uint64_t own, uint32_t *n, uint32_t *sl
                            tg_pool_width(tg_runtime_pool(j->rt)), n, slots, err);
 }
 
-uint64_t tg_write_images_least(const tg_peaks_info *info)
+uint64_t tg_write_images_least(const tg_peaks_info *info, uint64_t n_ions)
 {
-    tg_peaks_share share = {.own = list_bytes(0), .per_worker = artist_bytes(info)};
-    return tg_peaks_least(&share, info->n_segments,
-                          tg_peaks_slot_bytes_of(info->segment_peaks));
+    tg_peaks_share share = {.own = list_bytes(n_ions), .per_worker = artist_bytes(info)};
+    uint64_t pngs =
+        tg_peaks_least(&share, info->n_segments, tg_peaks_slot_bytes_of(info->segment_peaks));
+    uint64_t matrix = list_bytes(n_ions) + tg_anndata_memory(info);
+    return pngs > matrix ? pngs : matrix;
 }
 
 static void free_artists(gallery *g)

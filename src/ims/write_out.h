@@ -55,8 +55,9 @@ TG_MUST_USE tg_status tg_write_anndata(const tg_job *j, const tg_results *result
                                        tg_array *stack, const tg_kept_ion *ions,
                                        uint64_t n_ions, tg_store *out, const tg_cancel *cancel,
                                        tg_error *err);
-/* The least free bytes for that, with no image yet; of info as tg_sweep_least(). */
-uint64_t tg_write_images_least(const tg_peaks_info *info);
+/* The least free bytes for that, if the images of n_ions are kept; of info as
+ * tg_sweep_least(). */
+uint64_t tg_write_images_least(const tg_peaks_info *info, uint64_t n_ions);
 /* Is the row to be written? */
 static inline bool tg_row_is_kept(const tg_job *j, const tg_annotation *a)
 {

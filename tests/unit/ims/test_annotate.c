@@ -508,6 +508,48 @@ static void wrong_options_are_refused(void)
     CHECK(strstr(e.msg, "annotating wants ") == e.msg);
 }
 
+/* Refused before anything is sorted, with a number that is enough, and not much more than
+ * that. */
+static void too_little_memory_is_refused_before_the_sort(void)
+{
+    static const tg_annotate_images images[] = {TG_IMAGES_NONE, TG_IMAGES_FDR};
+    char line[1024], data[1200];
+    make_whole();
+    for (size_t i = 0; i < 2; i++) {
+        tg_annotate_result r = {.size = sizeof r};
+        tg_error e = {0};
+        unsigned long long wants = 0, budget = 0;
+        (void)snprintf(line, sizeof line,
+                       "cd %s && rm -rf fresh* && cp synthetic.imzML fresh.imzML && "
+                       "cp synthetic.ibd fresh.ibd",
+                       scratch);
+        run_shell(line);
+        (void)snprintf(data, sizeof data, "%s", in_scratch("fresh.imzML"));
+        tg_annotate_options o = small_options(in_scratch("fresh"));
+        o.size = sizeof o;
+        o.data = data;
+        o.images = images[i];
+        {
+            TG_AUTO_PTR(tg_runtime) rt = runtime((uint64_t)20 << 20, 1);
+            CHECK_STATUS(tg_annotate(rt, &o, &r, NULL, &e), TG_OVER_BUDGET);
+            CHECK(sscanf(e.msg, "annotating wants %llu bytes, the budget is %llu", &wants,
+                         &budget) == 2); /* NOLINT: two numbers of ours */
+            CHECK_U64(budget, (uint64_t)20 << 20);
+            CHECK_U64(r.spectra, 0);
+        }
+        (void)snprintf(line, sizeof line, "! ls %s/fresh.imzML.tidegate | grep -q peaks",
+                       scratch);
+        CHECK(system(line) == 0); /* NOLINT: a test may */
+        {
+            TG_AUTO_PTR(tg_runtime) rt = runtime(wants - 1, 1);
+            CHECK_STATUS(tg_annotate(rt, &o, &r, NULL, &e), TG_OVER_BUDGET);
+        }
+        CHECK(annotate(&o, wants, 1, &r) == TG_OK);
+        CHECK(r.whole && !r.sorted_before);
+        CHECK(wants < (uint64_t)40 << 20);
+    }
+}
+
 /* The real data set; its molecules may not be copied here. */
 static void tiny_equals_the_reference(void)
 {
@@ -546,6 +588,8 @@ static const struct test tests[] = {
     {"stopped_runs_go_on", stopped_runs_go_on},
     {"a_deadline_leaves_what_is_done", a_deadline_leaves_what_is_done},
     {"wrong_options_are_refused", wrong_options_are_refused},
+    {"too_little_memory_is_refused_before_the_sort",
+     too_little_memory_is_refused_before_the_sort},
     {"synthetic_equals_the_reference", synthetic_equals_the_reference},
 };
 
