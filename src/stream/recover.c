@@ -151,20 +151,12 @@ static tg_status verify_tails(tg_lane *n, tg_found_lane *f, tg_error *err)
 static bool frame_is_there(const tg_lane *n, const tg_found_lane *f, uint64_t slot)
 {
     uint64_t place, layer;
-    const tg_found_layer *l = f->layers.items;
-    const tg_found_tail *t = f->tails.items;
 
     if (slot < f->chunk_slots)
         return true;
     layer = tg_layout_layer(&n->layout, slot, &place);
-    for (size_t i = 0; i < f->layers.n; i++)
-        if (l[i].good && l[i].record.layer == layer &&
-            (l[i].record.flags & (TG_LAYER_FAILED | TG_LAYER_PADDED)) == 0)
-            return true;
-    for (size_t i = 0; i < f->tails.n; i++)
-        if (t[i].good && t[i].record.slot == slot)
-            return true;
-    return false;
+    return (tg_map_get(&f->known, layer) & TG_KNOWN_WHOLE) != 0 ||
+           tg_map_get(&f->tail_slots, slot) != 0;
 }
 
 /* One row of the journal, in the second replay. */
@@ -328,6 +320,7 @@ tg_status tg_recover_run(recovery *r, tg_error *err)
         TG_TRY(open_lane(r, &s->lanes[i], err));
         TG_TRY(verify_layers(r, &s->lanes[i], &r->model.lanes[i], err));
         TG_TRY(verify_tails(&s->lanes[i], &r->model.lanes[i], err));
+        TG_TRY(tg_model_index(&r->model, &r->model.lanes[i], err));
     }
     TG_TRY(replay_rows(r, err));
     for (uint32_t i = 0; i < s->n_lanes; i++)

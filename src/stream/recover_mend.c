@@ -3,7 +3,6 @@
 #include "stream/create.h"
 #include "stream/recover.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -107,16 +106,23 @@ static tg_status seal(recovery *r, tg_lane *n, tg_shard *shard, tg_error *err)
     return TG_OK;
 }
 
-static bool tail_belongs(const tg_lane *n, const tg_found_lane *f, uint64_t slots,
-                         uint64_t shard)
+/* Is it a frame that only the tail file has, and that counts? */
+static bool tail_counts(const tg_found_lane *f, const tg_found_tail *t, uint64_t slots)
+{
+    return t->good && t->record.slot >= f->chunk_slots && t->record.slot < slots;
+}
+
+static tg_status find_tail_shards(recovery *r, const tg_lane *n, tg_found_lane *f,
+                                  tg_error *err)
 {
     const tg_found_tail *t = f->tails.items;
+    uint64_t slots = r->lane[n->number].slots;
 
-    for (size_t i = 0; i < f->tails.n; i++)
-        if (t[i].good && t[i].record.slot >= f->chunk_slots && t[i].record.slot < slots &&
-            tg_layout_shard(&n->layout, t[i].record.layer) == shard)
-            return true;
-    return false;
+    for (size_t i = 0; n->layout.sharded && i < f->tails.n; i++)
+        if (tail_counts(f, &t[i], slots))
+            TG_TRY(tg_map_set(&r->model.room, &f->tail_shards,
+                              tg_layout_shard(&n->layout, t[i].record.layer), 1, err));
+    return TG_OK;
 }
 
 static tg_status mend_shard(recovery *r, tg_lane *n, tg_found_lane *f,
@@ -124,7 +130,6 @@ static tg_status mend_shard(recovery *r, tg_lane *n, tg_found_lane *f,
 {
     tg_shard *shard = &n->shards[0];
     bool any = false, moved[TG_PLANES] = {false};
-    uint64_t slots = r->lane[n->number].slots;
     uint32_t n_moved = 0;
 
     shard->number = found->number;
@@ -142,44 +147,42 @@ static tg_status mend_shard(recovery *r, tg_lane *n, tg_found_lane *f,
     TG_TRY(reopen_files(n, shard, moved, err));
     shard->state = TG_SHARD_OPEN;
     n->current = shard;
-    if (n_moved == 0 && tail_belongs(n, f, slots, found->number))
+    if (n_moved == 0 && tg_map_get(&f->tail_shards, found->number) != 0)
         return TG_OK; /* one more chunk comes: tg_recover_tail() seals it */
     return seal(r, n, shard, err);
 }
 
 tg_status tg_recover_shards(recovery *r, tg_lane *n, tg_found_lane *f, tg_error *err)
 {
-    for (size_t i = 0; i < f->shards.n; i++) {
-        /* In order of their numbers: the one that stays open for the tail is the last. */
-        tg_found_shard *s = f->shards.items, *least = NULL;
-        for (size_t j = 0; j < f->shards.n; j++)
-            if (!s[j].done && (least == NULL || s[j].number < least->number))
-                least = &s[j];
-        assert(least != NULL); /* as many are done as rounds were made */
-        least->done = true;
-        TG_TRY(mend_shard(r, n, f, least, err));
-    }
+    const tg_found_shard *s = f->shards.items;
+
+    TG_TRY(find_tail_shards(r, n, f, err));
+    /* In order of their numbers: the one that stays open for the tail is the last. */
+    for (size_t i = 0; i < f->shards.n; i++)
+        TG_TRY(mend_shard(r, n, f, &s[i], err));
     return TG_OK;
 }
 
 /* --- The tail
  * --------------------------------------------------------------------------------- */
 
-/* All frames of a layer that the tail file has, into slab 0; *n_frames counts them. */
-static tg_status fill_slab(tg_lane *n, tg_found_lane *f, uint64_t layer, uint64_t slots,
+/* All frames of a layer that the tail file has, from the i-th on, into slab 0; *n_frames counts
+ * them. */
+static tg_status fill_slab(tg_lane *n, tg_found_lane *f, size_t i, uint64_t slots,
                            uint32_t *n_frames, tg_error *err)
 {
     const tg_plane *p = &n->layout.plane[0];
     const tg_found_tail *t = f->tails.items;
+    uint64_t layer = t[i].record.layer;
     TG_AUTO(tg_fd) fd = -1;
 
     TG_TRY(tg_recover_open_tail(n, &fd, err));
     memset(n->planes[0], 0, p->layer_bytes);
     memset(n->ring.slabs[0].real, 0, (size_t)n->layout.k);
     *n_frames = 0;
-    for (size_t i = 0; i < f->tails.n; i++) {
+    for (; i < f->tails.n && t[i].record.layer == layer; i++) {
         const tg_record_tail *rec = &t[i].record;
-        if (!t[i].good || rec->layer != layer || rec->slot >= slots)
+        if (!t[i].good || rec->slot >= slots)
             continue;
         TG_TRY(tg_fd_read_at(fd, n->tail_frame, p->frame_bytes, rec->offset, "tail", err));
         tg_place_dense(&n->layout, p, n->planes[0], rec->place, n->tail_frame);
@@ -189,9 +192,10 @@ static tg_status fill_slab(tg_lane *n, tg_found_lane *f, uint64_t layer, uint64_
     return TG_OK;
 }
 
-static tg_status write_layer(recovery *r, tg_lane *n, tg_found_lane *f, uint64_t number,
+static tg_status write_layer(recovery *r, tg_lane *n, tg_found_lane *f, size_t first,
                              uint64_t slots, tg_error *err)
 {
+    uint64_t number = ((tg_found_tail *)f->tails.items)[first].record.layer;
     tg_layer layer = {.number = number,
                       .slab = 0,
                       .out = TG_NO_SLAB,
@@ -200,7 +204,7 @@ static tg_status write_layer(recovery *r, tg_lane *n, tg_found_lane *f, uint64_t
                       .covers = true};
     uint32_t done;
 
-    TG_TRY(fill_slab(n, f, number, slots, &layer.frames, err));
+    TG_TRY(fill_slab(n, f, first, slots, &layer.frames, err));
     if (tg_lane_encodes(n))
         TG_TRY(tg_encode_layer(n, &layer, err));
     n->padded_layer = number; /* over a padded chunk, if there is one */
@@ -215,23 +219,21 @@ static tg_status write_layer(recovery *r, tg_lane *n, tg_found_lane *f, uint64_t
 tg_status tg_recover_tail(recovery *r, tg_lane *n, tg_found_lane *f, tg_error *err)
 {
     const tg_found_tail *t = f->tails.items;
-    uint64_t slots = r->lane[n->number].slots, done = TG_NO_LAYER;
+    uint64_t slots = r->lane[n->number].slots;
+    size_t first = 0; /* of the layer's frames */
 
-    for (;;) {
-        uint64_t next = TG_NO_LAYER;
-        for (size_t i = 0; i < f->tails.n; i++) {
-            const tg_record_tail *rec = &t[i].record;
-            if (t[i].good && rec->slot >= f->chunk_slots && rec->slot < slots &&
-                rec->layer < next && (done == TG_NO_LAYER || rec->layer > done))
-                next = rec->layer;
-        }
-        if (next == TG_NO_LAYER)
-            break;
+    for (size_t i = 0; i < f->tails.n; i++) {
+        if (t[i].record.layer != t[first].record.layer)
+            first = i;
+        if (!tail_counts(f, &t[i], slots))
+            continue;
         tg_shard *before = n->current;
-        if (before != NULL && before->number != tg_layout_shard(&n->layout, next))
+        if (before != NULL &&
+            before->number != tg_layout_shard(&n->layout, t[first].record.layer))
             TG_TRY(seal(r, n, before, err));
-        TG_TRY(write_layer(r, n, f, next, slots, err));
-        done = next;
+        TG_TRY(write_layer(r, n, f, first, slots, err));
+        while (i + 1 < f->tails.n && t[i + 1].record.layer == t[first].record.layer)
+            i++;
     }
     return n->current == NULL ? TG_OK : seal(r, n, n->current, err);
 }
@@ -239,26 +241,28 @@ tg_status tg_recover_tail(recovery *r, tg_lane *n, tg_found_lane *f, tg_error *e
 /* --- Left-overs
  * ---------------------------------------------------------------------------------- */
 
+/* Chunks of a layer that was begun and does not count. */
+static tg_status remove_layer(recovery *r, tg_lane *n, uint64_t layer, tg_error *err)
+{
+    for (uint32_t p = 0; p < n->layout.n_planes; p++)
+        for (uint32_t t = 0; t < n->layout.plane[p].n_tiles; t++) {
+            char key[TG_KEY_BYTES];
+            TG_TRY(tg_sink_chunk_key(n, p, layer, t, key, sizeof key, err));
+            TG_TRY(remove_if_there(r, n->s->store, key, err));
+        }
+    return TG_OK;
+}
+
 tg_status tg_recover_leftovers(recovery *r, tg_lane *n, tg_found_lane *f, tg_error *err)
 {
-    const uint64_t *begun = f->begun.items;
-    const tg_found_layer *l = f->layers.items;
-
-    for (size_t i = 0; !n->layout.sharded && i < f->begun.n; i++) {
-        bool counts = false;
-        for (size_t j = 0; j < f->layers.n; j++)
-            counts |= l[j].good && l[j].record.layer == begun[i] &&
-                      (l[j].record.flags & TG_LAYER_FAILED) == 0;
-        /* A chunk that was padded and published, and of which the whole one did not arrive. */
-        uint64_t first = tg_layout_slot_in_layer(&n->layout, begun[i], 0);
-        if (counts || first < f->chunk_slots)
+    for (size_t i = 0; !n->layout.sharded && i < f->begun.cap; i++) {
+        uint64_t layer = f->begun.entries[2 * i];
+        if (layer == TG_NO_LAYER || f->begun.entries[2 * i + 1] == 0)
             continue;
-        for (uint32_t p = 0; p < n->layout.n_planes; p++)
-            for (uint32_t t = 0; t < n->layout.plane[p].n_tiles; t++) {
-                char key[TG_KEY_BYTES];
-                TG_TRY(tg_sink_chunk_key(n, p, begun[i], t, key, sizeof key, err));
-                TG_TRY(remove_if_there(r, n->s->store, key, err));
-            }
+        /* A chunk that was padded and published, and of which the whole one did not arrive. */
+        uint64_t first = tg_layout_slot_in_layer(&n->layout, layer, 0);
+        if ((tg_map_get(&f->known, layer) & TG_KNOWN_MADE) == 0 && first >= f->chunk_slots)
+            TG_TRY(remove_layer(r, n, layer, err));
     }
     return TG_OK;
 }

@@ -3,6 +3,7 @@
 #include "stream/recover_model.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Rows that no commit covers yet. */
@@ -10,59 +11,9 @@ typedef struct seen_rows {
     uint64_t at, end, slots, frames;
 } seen_rows;
 
-/* --- Memory -------------------------------------------------------------------------- */
-
-enum { ROOM_STEP = 1 << 16 }; /* the budget is asked in steps, not for each record */
-
-static tg_status charge(tg_model *m, uint64_t bytes, tg_error *err)
-{
-    uint64_t want, more;
-
-    if (__builtin_add_overflow(m->used, bytes, &want))
-        return tg_fail(err, TG_CORRUPT, "the journal speaks of %" PRIu64 " bytes of chunks",
-                       bytes);
-    if (want > m->reserved) {
-        more = want - m->reserved;
-        more = more < ROOM_STEP ? ROOM_STEP : more;
-        TG_TRY(tg_budget_reserve(m->budget, more, "what the journal says", err));
-        m->reserved += more;
-    }
-    m->used = want;
-    return TG_OK;
-}
-
 static tg_status no_memory(tg_error *err)
 {
     return tg_fail(err, TG_NO_MEMORY, "no memory for what the journal says");
-}
-
-/* *item is zeroed. */
-static tg_status list_add(tg_model *m, tg_list *l, void **item, tg_error *err)
-{
-    if (l->n == l->cap) {
-        size_t cap = l->cap == 0 ? 16 : l->cap * 2;
-        TG_TRY(charge(m, (uint64_t)cap * l->size, err));
-        uint8_t *grown = tg_alloc_array(cap, l->size);
-        if (grown == NULL)
-            return no_memory(err);
-        if (l->n > 0)
-            memcpy(grown, l->items, l->n * l->size);
-        tg_free(l->items);
-        m->used -= (uint64_t)l->cap * l->size;
-        l->items = grown;
-        l->cap = cap;
-    }
-    *item = (uint8_t *)l->items + l->n++ * l->size;
-    memset(*item, 0, l->size);
-    return TG_OK;
-}
-
-static void list_remove(tg_list *l, size_t i)
-{
-    uint8_t *at = (uint8_t *)l->items + i * l->size;
-
-    memmove(at, at + l->size, (l->n - i - 1) * l->size);
-    l->n--;
 }
 
 /* --- Shards ------------------------------------------------------------------------- */
@@ -86,51 +37,62 @@ uint8_t *tg_found_chunk(const tg_layout *l, const tg_found_shard *s, uint32_t pl
 
 tg_found_shard *tg_found_shard_of(tg_found_lane *n, uint64_t number)
 {
-    tg_found_shard *s = n->shards.items;
+    uint64_t at = tg_map_get(&n->shard_at, number);
 
-    for (size_t i = 0; i < n->shards.n; i++)
-        if (s[i].number == number)
-            return &s[i];
-    return NULL;
+    return at == 0 ? NULL : (tg_found_shard *)n->shards.items + at - 1;
+}
+
+static tg_status make_chunks(tg_model *m, const tg_found_lane *n, uint8_t **chunks,
+                             tg_error *err)
+{
+    const tg_record_chunk none = {.offset = UINT64_MAX, .nbytes = UINT64_MAX};
+    uint64_t count = chunks_of_shard(&n->layout), bytes;
+
+    if (__builtin_mul_overflow(count, (uint64_t)TG_RECORD_CHUNK_BYTES, &bytes))
+        bytes = UINT64_MAX;
+    TG_TRY(tg_room_take(&m->room, bytes, err));
+    *chunks = tg_alloc((size_t)bytes);
+    if (*chunks == NULL)
+        return no_memory(err);
+    for (uint64_t i = 0; i < count; i++)
+        tg_record_chunk_put(*chunks + i * TG_RECORD_CHUNK_BYTES, &none);
+    return TG_OK;
 }
 
 static tg_status begin_shard(tg_model *m, tg_found_lane *n, const tg_record_sealed *r,
                              tg_error *err)
 {
-    const tg_record_chunk none = {.offset = UINT64_MAX, .nbytes = UINT64_MAX};
-    uint64_t count = chunks_of_shard(&n->layout), bytes;
     void *item;
 
     if (tg_found_shard_of(n, r->shard) != NULL)
         return tg_fail(err, TG_CORRUPT, "shard %" PRIu64 " is begun twice", r->shard);
-    if (__builtin_mul_overflow(count, (uint64_t)TG_RECORD_CHUNK_BYTES, &bytes))
-        bytes = UINT64_MAX;
-    TG_TRY(charge(m, bytes, err));
-    TG_TRY(list_add(m, &n->shards, &item, err));
+    TG_TRY(tg_map_set(&m->room, &n->shard_at, r->shard, n->shards.n + 1, err));
+    TG_TRY(tg_list_add(&m->room, &n->shards, &item, err));
     tg_found_shard *s = item;
     s->number = r->shard;
     s->side = (r->flags & TG_LAYER_SIDE) != 0;
     s->goes_on = r->shard == n->sealed;
-    s->chunks = tg_alloc((size_t)bytes);
-    if (s->chunks == NULL) {
-        n->shards.n--;
-        return no_memory(err);
-    }
-    for (uint64_t i = 0; i < count; i++)
-        tg_record_chunk_put(s->chunks + i * TG_RECORD_CHUNK_BYTES, &none);
-    return TG_OK;
+    return make_chunks(m, n, &s->chunks, err);
 }
 
-static void end_shard(tg_model *m, tg_found_lane *n, uint64_t number)
+static tg_status end_shard(tg_model *m, tg_found_lane *n, uint64_t number, tg_error *err)
 {
     tg_found_shard *s = tg_found_shard_of(n, number);
 
     n->sealed = number;
     if (s == NULL)
-        return;
-    m->used -= chunks_of_shard(&n->layout) * TG_RECORD_CHUNK_BYTES;
+        return TG_OK;
+    const tg_found_shard *last = (tg_found_shard *)n->shards.items + n->shards.n - 1;
+    tg_room_give(&m->room, chunks_of_shard(&n->layout) * TG_RECORD_CHUNK_BYTES);
     tg_free(s->chunks);
-    list_remove(&n->shards, (size_t)(s - (tg_found_shard *)n->shards.items));
+    if (s != last) {
+        *s = *last;
+        TG_TRY(tg_map_set(&m->room, &n->shard_at, s->number,
+                          (uint64_t)(s - (tg_found_shard *)n->shards.items) + 1, err));
+    }
+    tg_map_clear(&n->shard_at, number);
+    n->shards.n--;
+    return TG_OK;
 }
 
 tg_status tg_found_enter(tg_found_lane *n, const tg_record_layer *r, tg_error *err)
@@ -165,6 +127,15 @@ static tg_status lane_of(tg_model *m, uint32_t lane, tg_found_lane **n, tg_error
     return TG_OK;
 }
 
+/* Items at the front that are done with give way before a list grows. */
+static void make_room(tg_list *l, size_t *done)
+{
+    if (!tg_list_is_full(l) || *done < l->n / 2)
+        return;
+    tg_list_drop(l, *done);
+    *done = 0;
+}
+
 static tg_status on_rows(tg_model *m, tg_bytes payload, uint64_t at, tg_error *err)
 {
     tg_record_rows r;
@@ -173,7 +144,8 @@ static tg_status on_rows(tg_model *m, tg_bytes payload, uint64_t at, tg_error *e
 
     TG_TRY(tg_record_rows_read(payload, &r, err));
     TG_TRY(lane_of(m, r.lane, &n, err));
-    TG_TRY(list_add(m, &n->rows_seen, &item, err));
+    make_room(&n->rows_seen, &n->rows_done);
+    TG_TRY(tg_list_add(&m->room, &n->rows_seen, &item, err));
     *(seen_rows *)item = (seen_rows){at, r.first + r.n, r.slots, r.frames};
     return TG_OK;
 }
@@ -199,17 +171,6 @@ static tg_status check_layer(const tg_found_lane *n, const tg_record_layer *r, t
     return TG_OK;
 }
 
-static void forget_begun(tg_found_lane *n, uint64_t layer)
-{
-    const uint64_t *begun = n->begun.items;
-
-    for (size_t i = 0; i < n->begun.n; i++)
-        if (begun[i] == layer) {
-            list_remove(&n->begun, i);
-            return;
-        }
-}
-
 static tg_status on_layer(tg_model *m, tg_bytes payload, uint64_t at, tg_error *err)
 {
     tg_record_layer r;
@@ -220,8 +181,10 @@ static tg_status on_layer(tg_model *m, tg_bytes payload, uint64_t at, tg_error *
     TG_TRY(lane_of(m, r.lane, &n, err));
     TG_TRY(check_layer(n, &r, err));
     size_t bytes = (size_t)r.n_chunks * TG_RECORD_CHUNK_BYTES;
-    TG_TRY(charge(m, bytes, err));
-    TG_TRY(list_add(m, &n->layers, &item, err));
+    TG_TRY(tg_room_take(&m->room, bytes, err));
+    if (!m->zip)
+        make_room(&n->layers, &n->layers_done);
+    TG_TRY(tg_list_add(&m->room, &n->layers, &item, err));
     tg_found_layer *f = item;
     uint8_t *copy = tg_alloc(bytes == 0 ? 1 : bytes);
     if (copy == NULL) {
@@ -231,6 +194,37 @@ static tg_status on_layer(tg_model *m, tg_bytes payload, uint64_t at, tg_error *
     memcpy(copy, r.chunks, bytes);
     *f = (tg_found_layer){.record = r, .at = at};
     f->record.chunks = copy;
+    return TG_OK;
+}
+
+/* The tail has nothing more of a layer: its frames are dead, and found no more. */
+static void forget_tails_of(tg_found_lane *n, uint64_t layer)
+{
+    tg_found_tail *t = n->tails.items;
+
+    for (uint64_t i = tg_map_get(&n->tail_at, layer); i != 0; i = t[i - 1].before) {
+        n->tails_dead += !t[i - 1].dead;
+        t[i - 1].dead = true;
+    }
+    tg_map_clear(&n->tail_at, layer);
+}
+
+static tg_status drop_dead_tails(tg_model *m, tg_found_lane *n, tg_error *err)
+{
+    tg_found_tail *t = n->tails.items;
+    size_t kept = 0;
+
+    tg_map_free_in(&m->room, &n->tail_at);
+    for (size_t i = 0; i < n->tails.n; i++) {
+        if (t[i].dead)
+            continue;
+        t[kept] = t[i];
+        t[kept].before = tg_map_get(&n->tail_at, t[i].record.layer);
+        TG_TRY(tg_map_set(&m->room, &n->tail_at, t[i].record.layer, kept + 1, err));
+        kept++;
+    }
+    n->tails.n = kept;
+    n->tails_dead = n->tails_done = 0;
     return TG_OK;
 }
 
@@ -245,8 +239,12 @@ static tg_status on_tail(tg_model *m, tg_bytes payload, uint64_t at, tg_error *e
     if (r.nbytes != n->layout.plane[0].frame_bytes || r.place >= n->layout.k)
         return tg_fail(err, TG_CORRUPT, "tail frame of %" PRIu64 " bytes at place %" PRIu64,
                        r.nbytes, r.place);
-    TG_TRY(list_add(m, &n->tails, &item, err));
-    *(tg_found_tail *)item = (tg_found_tail){.record = r, .at = at};
+    if (tg_list_is_full(&n->tails) && n->tails_dead >= n->tails.n / 2)
+        TG_TRY(drop_dead_tails(m, n, err));
+    uint64_t before = tg_map_get(&n->tail_at, r.layer);
+    TG_TRY(tg_map_set(&m->room, &n->tail_at, r.layer, n->tails.n + 1, err));
+    TG_TRY(tg_list_add(&m->room, &n->tails, &item, err));
+    *(tg_found_tail *)item = (tg_found_tail){.record = r, .at = at, .before = before};
     return TG_OK;
 }
 
@@ -254,36 +252,42 @@ static tg_status on_shard(tg_model *m, uint16_t type, tg_bytes payload, tg_error
 {
     tg_record_sealed r;
     tg_found_lane *n;
-    void *item;
 
     TG_TRY(tg_record_sealed_read(payload, &r, err));
     TG_TRY(lane_of(m, r.lane, &n, err));
-    if (type == TG_RECORD_SEALED) {
-        end_shard(m, n, r.shard);
-        return TG_OK;
-    }
+    if (type == TG_RECORD_SEALED)
+        return end_shard(m, n, r.shard, err);
     if (n->layout.sharded)
         return begin_shard(m, n, &r, err);
-    TG_TRY(list_add(m, &n->begun, &item, err));
-    *(uint64_t *)item = r.shard;
-    return TG_OK;
+    return tg_map_set(&m->room, &n->begun, r.shard, tg_map_get(&n->begun, r.shard) + 1, err);
 }
 
 /* --- Commits ------------------------------------------------------------------------------ */
 
-/* A whole layer is durable: the tail file has nothing of it any more. */
+/* A whole layer is durable: the tail file has nothing of it any more. Where one layer is open
+ * at a time, nothing of those before it, either. */
 static void forget_tails(tg_found_lane *n, uint64_t layer)
 {
     const tg_found_tail *t = n->tails.items;
 
-    for (size_t i = n->tails.n; i-- > 0;)
-        if (t[i].record.layer == layer || (n->layout.n_open == 1 && t[i].record.layer < layer))
-            list_remove(&n->tails, i);
+    forget_tails_of(n, layer);
+    while (n->layout.n_open == 1 && n->tails_done < n->tails.n &&
+           (t[n->tails_done].dead || t[n->tails_done].record.layer < layer))
+        forget_tails_of(n, t[n->tails_done++].record.layer);
+}
+
+static void forget_begun(tg_found_lane *n, uint64_t layer)
+{
+    /* It was there: nothing is allocated. */
+    if (tg_map_get(&n->begun, layer) > 1)
+        tg_map_put(&n->begun, layer, tg_map_get(&n->begun, layer) - 1);
+    else
+        tg_map_clear(&n->begun, layer);
 }
 
 static tg_status commit_layer(tg_model *m, tg_found_lane *n, tg_found_layer *f, tg_error *err)
 {
-    const tg_record_layer *r = &f->record;
+    tg_record_layer *r = &f->record;
 
     TG_TRY(tg_found_enter(n, r, err));
     if ((r->flags & TG_LAYER_FAILED) == 0) {
@@ -296,45 +300,38 @@ static tg_status commit_layer(tg_model *m, tg_found_lane *n, tg_found_layer *f, 
     f->good = true;
     if (m->zip)
         return TG_OK; /* kept: each entry is adopted */
-    m->used -= (uint64_t)r->n_chunks * TG_RECORD_CHUNK_BYTES;
+    tg_room_give(&m->room, (uint64_t)r->n_chunks * TG_RECORD_CHUNK_BYTES);
     tg_free((void *)(uintptr_t)r->chunks);
-    list_remove(&n->layers, (size_t)(f - (tg_found_layer *)n->layers.items));
+    r->chunks = NULL;
     return TG_OK;
 }
 
+/* Records of a lane lie in the order of their offsets: what a commit covers is at the front. */
 static tg_status commit_lane(tg_model *m, tg_found_lane *n, uint64_t covered, tg_error *err)
 {
+    tg_found_layer *f = n->layers.items;
     const seen_rows *rows = n->rows_seen.items;
 
-    for (size_t i = 0; i < n->layers.n;) {
-        tg_found_layer *f = (tg_found_layer *)n->layers.items + i;
-        if (f->good || f->at >= covered) {
-            i++;
-            continue;
-        }
-        TG_TRY(commit_layer(m, n, f, err));
-        i += m->zip;
+    for (; n->layers_done < n->layers.n && f[n->layers_done].at < covered; n->layers_done++)
+        TG_TRY(commit_layer(m, n, &f[n->layers_done], err));
+    for (; n->rows_done < n->rows_seen.n && rows[n->rows_done].at < covered; n->rows_done++) {
+        n->rows = rows[n->rows_done].end;
+        n->slots = rows[n->rows_done].slots;
+        n->frames = rows[n->rows_done].frames;
     }
-    while (n->rows_seen.n > 0 && rows[0].at < covered) {
-        n->rows = rows[0].end;
-        n->slots = rows[0].slots;
-        n->frames = rows[0].frames;
-        list_remove(&n->rows_seen, 0);
-    }
-    for (size_t i = 0; i < n->tails.n; i++) {
-        tg_found_tail *t = (tg_found_tail *)n->tails.items + i;
-        t->good |= t->at < covered;
-    }
+    if (covered > n->covered)
+        n->covered = covered;
     return TG_OK;
 }
 
-static tg_status on_commit(tg_model *m, tg_bytes payload, tg_error *err)
+static tg_status on_commit(tg_model *m, tg_bytes payload, uint64_t at, tg_error *err)
 {
     uint64_t covered[TG_STREAM_ARRAYS];
 
     TG_TRY(tg_record_commit_read(payload, covered, m->n_lanes, err));
     for (uint32_t i = 0; i < m->n_lanes; i++)
-        TG_TRY(commit_lane(m, &m->lanes[i], covered[i], err));
+        /* A commit speaks of what lies before it. */
+        TG_TRY(commit_lane(m, &m->lanes[i], covered[i] < at ? covered[i] : at, err));
     return TG_OK;
 }
 
@@ -347,7 +344,6 @@ static void init_lists(tg_found_lane *n)
     n->shards.size = sizeof(tg_found_shard);
     n->tails.size = sizeof(tg_found_tail);
     n->rows_seen.size = sizeof(seen_rows);
-    n->begun.size = sizeof(uint64_t);
     n->sealed = TG_NO_LAYER;
 }
 
@@ -391,9 +387,10 @@ static tg_status read_plate(tg_model *m, size_t n_arrays, tg_error *err)
     if (n_arrays != 1)
         return tg_fail(err, TG_CORRUPT, "a plate with %zu arrays", n_arrays);
     TG_TRY(tg_json_string(tg_json_get(plate, "file"), &m->plate_file, &len, err));
-    TG_TRY(charge(m, bytes_parsed((tg_bytes){(const uint8_t *)m->plate_file, len}), err));
+    TG_TRY(tg_room_take(&m->room, bytes_parsed((tg_bytes){(const uint8_t *)m->plate_file, len}),
+                        err));
     TG_TRY(tg_ome_plate_parse(&m->plate, m->plate_file, len, err));
-    return charge(m, tg_ome_plate_bytes(m->plate), err);
+    return tg_room_take(&m->room, tg_ome_plate_bytes(m->plate), err);
 }
 
 static tg_status on_open(tg_model *m, tg_bytes payload, tg_error *err)
@@ -404,7 +401,7 @@ static tg_status on_open(tg_model *m, tg_bytes payload, tg_error *err)
 
     if (m->head != NULL)
         return tg_fail(err, TG_CORRUPT, "the journal has two heads");
-    TG_TRY(charge(m, bytes_parsed(payload), err));
+    TG_TRY(tg_room_take(&m->room, bytes_parsed(payload), err));
     TG_TRY(tg_json_parse(&m->head, (const char *)payload.data, payload.len,
                          (tg_json_options){0}, err));
     TG_TRY(tg_json_u64(tg_json_get(m->head, "format"), &format, err));
@@ -446,7 +443,7 @@ static tg_status on_record(void *user, uint16_t type, tg_bytes payload, uint64_t
     case TG_RECORD_TAIL:
         return on_tail(m, payload, at, err);
     case TG_RECORD_COMMIT:
-        return on_commit(m, payload, err);
+        return on_commit(m, payload, at, err);
     case TG_RECORD_SEALED:
     case TG_RECORD_BEGUN:
         return on_shard(m, type, payload, err);
@@ -455,42 +452,115 @@ static tg_status on_record(void *user, uint16_t type, tg_bytes payload, uint64_t
     }
 }
 
+/* --- The whole ---------------------------------------------------------------------------- */
+
+static int by_number(const void *a, const void *b)
+{
+    const tg_found_shard *x = a, *y = b;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+static int by_layer(const void *a, const void *b)
+{
+    const tg_found_tail *x = a, *y = b;
+    if (x->record.layer != y->record.layer)
+        return x->record.layer > y->record.layer ? 1 : -1;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+/* What is left, in the order that the header promises. */
+static tg_status settle(tg_model *m, tg_found_lane *n, tg_error *err)
+{
+    tg_found_tail *t;
+
+    TG_TRY(drop_dead_tails(m, n, err));
+    t = n->tails.items;
+    for (size_t i = 0; i < n->tails.n; i++)
+        t[i].good = t[i].at < n->covered;
+    if (n->tails.n > 1)
+        qsort(t, n->tails.n, sizeof *t, by_layer);
+    if (n->shards.n > 1)
+        qsort(n->shards.items, n->shards.n, n->shards.size, by_number);
+    tg_found_shard *s = n->shards.items;
+    for (size_t i = 0; i < n->shards.n; i++)
+        TG_TRY(tg_map_set(&m->room, &n->shard_at, s[i].number, i + 1, err));
+    if (!m->zip)
+        tg_list_drop(&n->layers, n->layers_done);
+    return TG_OK;
+}
+
 tg_status tg_model_read(tg_model *m, tg_budget *budget, int dir, const char *name,
                         tg_error *err)
 {
     tg_journal_header header;
     uint64_t longest = 0;
 
-    *m = (tg_model){.budget = budget};
+    *m = (tg_model){.room.budget = budget};
     tg_status st = tg_journal_longest(dir, name, &longest, err);
     if (st == TG_OK)
-        st = charge(m, longest, err);
+        st = tg_room_take(&m->room, longest, err);
     if (st == TG_OK)
         st = tg_journal_replay(dir, name, TG_RECORD_KIND, TG_RECORD_MAJOR, &header, on_record,
                                m, NULL, err);
+    for (uint32_t i = 0; st == TG_OK && i < m->n_lanes; i++)
+        st = settle(m, &m->lanes[i], err);
     if (st != TG_OK)
         tg_model_free(m);
     return st;
 }
 
+static tg_status index_layers(tg_model *m, tg_found_lane *n, tg_error *err)
+{
+    const tg_found_layer *l = n->layers.items;
+
+    for (size_t i = 0; i < n->layers.n; i++) {
+        uint32_t flags = l[i].record.flags;
+        uint64_t what = tg_map_get(&n->known, l[i].record.layer) | TG_KNOWN_GOOD;
+        if (!l[i].good)
+            continue;
+        if ((flags & TG_LAYER_FAILED) == 0)
+            what |= TG_KNOWN_MADE;
+        if ((flags & (TG_LAYER_FAILED | TG_LAYER_PADDED)) == 0)
+            what |= TG_KNOWN_WHOLE;
+        TG_TRY(tg_map_set(&m->room, &n->known, l[i].record.layer, what, err));
+    }
+    return TG_OK;
+}
+
+tg_status tg_model_index(tg_model *m, tg_found_lane *n, tg_error *err)
+{
+    const tg_found_tail *t = n->tails.items;
+
+    TG_TRY(index_layers(m, n, err));
+    for (size_t i = 0; i < n->tails.n; i++)
+        if (t[i].good)
+            TG_TRY(tg_map_set(&m->room, &n->tail_slots, t[i].record.slot, 1, err));
+    return TG_OK;
+}
+
+static void free_lane(tg_found_lane *n)
+{
+    tg_map *maps[] = {&n->begun,       &n->known,    &n->tail_slots,
+                      &n->tail_shards, &n->shard_at, &n->tail_at};
+    tg_list *lists[] = {&n->layers, &n->shards, &n->tails, &n->rows_seen};
+
+    for (size_t j = 0; j < n->layers.n; j++)
+        tg_free((void *)(uintptr_t)((tg_found_layer *)n->layers.items)[j].record.chunks);
+    for (size_t j = 0; j < n->shards.n; j++)
+        tg_free(((tg_found_shard *)n->shards.items)[j].chunks);
+    for (size_t j = 0; j < sizeof lists / sizeof lists[0]; j++)
+        tg_list_free(lists[j]);
+    for (size_t j = 0; j < sizeof maps / sizeof maps[0]; j++)
+        tg_map_free(maps[j]);
+}
+
 void tg_model_free(tg_model *m)
 {
-    for (uint32_t i = 0; i < m->n_lanes; i++) {
-        tg_found_lane *n = &m->lanes[i];
-        for (size_t j = 0; j < n->layers.n; j++)
-            tg_free((void *)(uintptr_t)((tg_found_layer *)n->layers.items)[j].record.chunks);
-        for (size_t j = 0; j < n->shards.n; j++)
-            tg_free(((tg_found_shard *)n->shards.items)[j].chunks);
-        tg_free(n->layers.items);
-        tg_free(n->shards.items);
-        tg_free(n->tails.items);
-        tg_free(n->rows_seen.items);
-        tg_free(n->begun.items);
-    }
+    for (uint32_t i = 0; i < m->n_lanes; i++)
+        free_lane(&m->lanes[i]);
     tg_free(m->lanes);
     tg_ome_plate_free(m->plate);
     tg_json_free(m->head);
-    if (m->reserved > 0)
-        tg_budget_release(m->budget, m->reserved);
+    tg_room_free(&m->room);
     *m = (tg_model){0};
 }

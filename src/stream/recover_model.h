@@ -3,9 +3,9 @@
 #ifndef TG_STREAM_RECOVER_MODEL_H
 #define TG_STREAM_RECOVER_MODEL_H
 
-#include "exec/exec.h"
 #include "stream/options.h"
 #include "stream/record_log.h"
+#include "stream/recover_memory.h"
 
 /* A layer that no commit covers, or one of a ZIP. */
 typedef struct tg_found_layer {
@@ -19,7 +19,6 @@ typedef struct tg_found_shard {
     uint64_t number;
     bool side;
     bool goes_on;    /* it was sealed before, and has chunks that are not in this list */
-    bool done;       /* mended */
     uint8_t *chunks; /* shard_chunks records of TG_RECORD_CHUNK_BYTES, plane after plane;
                         nbytes UINT64_MAX: none */
 } tg_found_shard;
@@ -27,14 +26,11 @@ typedef struct tg_found_shard {
 typedef struct tg_found_tail {
     tg_record_tail record;
     uint64_t at;
+    uint64_t before; /* while the journal is read: one more than the place of the layer's last
+                        frame before it; 0: none */
     bool good;
+    bool dead; /* while the journal is read: its layer is whole */
 } tg_found_tail;
-
-/* An array of items that grows, under the budget. */
-typedef struct tg_list {
-    void *items;
-    size_t n, cap, size;
-} tg_list;
 
 typedef struct tg_found_lane {
     tg_read_options options;
@@ -43,10 +39,23 @@ typedef struct tg_found_lane {
     uint64_t rows, slots, frames;   /* committed */
     uint64_t chunk_slots;           /* committed, and in chunks */
     uint64_t sealed;                /* number of the shard sealed last; TG_NO_LAYER: none */
-    tg_list layers, shards, tails;  /* tg_found_... */
-    tg_list rows_seen;              /* uncommitted tg_record_rows with offsets: internal */
-    tg_list begun; /* layers (u64) of unsharded arrays, not known to be whole */
+    uint64_t covered;               /* records before this offset are durable */
+    tg_list layers, shards;         /* tg_found_layer, in order; tg_found_shard, by number */
+    tg_list tails;                  /* tg_found_tail, by layer, then in order */
+    tg_map begun; /* layers of unsharded arrays, not known to be whole, to how often */
+    tg_map known; /* layers to TG_KNOWN_...: made by tg_model_index() */
+    tg_map tail_slots, tail_shards; /* those with a good frame in the tail: the same */
+    /* While the journal is read. */
+    size_t layers_done, rows_done, tails_done, tails_dead; /* items at the front */
+    tg_list rows_seen;                                     /* uncommitted rows */
+    tg_map shard_at, tail_at; /* shard, layer to one more than its place in the list */
 } tg_found_lane;
+
+enum {
+    TG_KNOWN_GOOD = 1,  /* some layer of this number is committed, or verified */
+    TG_KNOWN_MADE = 2,  /* and did not fail */
+    TG_KNOWN_WHOLE = 4, /* and has all its frames */
+};
 
 typedef struct tg_model {
     tg_json *head;
@@ -56,14 +65,15 @@ typedef struct tg_model {
     tg_ome_plate *plate;
     uint32_t n_lanes;
     tg_found_lane *lanes;
-    tg_budget *budget;
-    uint64_t reserved, used; /* of the budget; of that */
+    tg_room room;
 } tg_model;
 
 /* TG_CORRUPT, TG_UNSUPPORTED: nothing can be recovered from such a journal. TG_OVER_BUDGET,
  * with both numbers: what it says does not fit. */
 TG_MUST_USE tg_status tg_model_read(tg_model *m, tg_budget *budget, int dir, const char *name,
                                     tg_error *err);
+/* Once it is known which layers and tail frames are good: the maps by which they are found. */
+TG_MUST_USE tg_status tg_model_index(tg_model *m, tg_found_lane *n, tg_error *err);
 void tg_model_free(tg_model *m);
 
 /* Chunks of a shard: index of a plane's entry in tg_found_shard.chunks. */

@@ -65,12 +65,10 @@ tg_status tg_recover_zip_adopt(recovery *r, tg_bytes payload, tg_error *err)
     TG_TRY(tg_record_layer_read(payload, &layer, err));
     if ((layer.flags & TG_LAYER_FAILED) != 0)
         return TG_OK;
-    tg_lane *n = &r->s->lanes[layer.lane];
-    const tg_found_layer *l = r->model.lanes[layer.lane].layers.items;
-    for (size_t i = 0; i < r->model.lanes[layer.lane].layers.n; i++)
-        if (l[i].record.layer == layer.layer && l[i].good)
-            return adopt_layer(n, &layer, err);
-    return TG_OK;
+    const tg_found_lane *f = &r->model.lanes[layer.lane];
+    if ((tg_map_get(&f->known, layer.layer) & TG_KNOWN_GOOD) == 0)
+        return TG_OK;
+    return adopt_layer(&r->s->lanes[layer.lane], &layer, err);
 }
 
 /* --- Metadata ---------------------------------------------------------------------------- */

@@ -1,50 +1,14 @@
 /* fuzz_journal.c - any bytes as a journal file: a replay that ends, or a refusal. An odd first
  * byte has the sums made right first, so that the frames themselves are tried; then what is
  * replayed is what lies there, and going on after it adds one record. */
-#include "base/crc32c.h"
 #include "base/journal.h"
+#include "journal_file.h"
 
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-enum { HEADER = 24, FRAME = 12, MOST = 1 << 16 };
+enum { HEADER = JOURNAL_HEADER, FRAME = JOURNAL_FRAME, MOST = 1 << 16 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static uint32_t get32(const uint8_t *p)
-{
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
-static void put32(uint8_t *p, uint32_t v)
-{
-    for (int i = 0; i < 4; i++)
-        p[i] = (uint8_t)(v >> (8 * i));
-}
-
-/* docs/formats/journal.md, once more. Returns the end of the last whole record. */
-static size_t make_right(uint8_t *file, size_t size)
-{
-    static const uint8_t start[20] = {'T', 'G', 'J', 'O', 'U', 'R', 'N', 'L', 1, 0,
-                                      0,   0,   0,   0,   0,   0,   1,   0,   0, 0};
-    if (size < HEADER)
-        return 0;
-    memcpy(file, start, sizeof start);
-    put32(file + 20, tg_crc32c(0, file, 20));
-    size_t at = HEADER;
-    while (size - at >= FRAME && get32(file + at) <= size - at - FRAME) {
-        uint8_t place[8] = {0};
-        size_t len = get32(file + at);
-        put32(place, (uint32_t)at);
-        uint32_t sum = tg_crc32c(tg_crc32c(0, place, sizeof place), file + at, 8);
-        put32(file + at + 8, tg_crc32c(sum, file + at + FRAME, len));
-        at += FRAME + len;
-    }
-    return at;
-}
 
 typedef struct seen {
     const uint8_t *file;
@@ -84,23 +48,15 @@ static void go_on(const char *path, uint64_t end)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static char path[64] = "/tmp/tg-fuzz-journal-XXXXXX";
-    static int fd = -1;
     static uint8_t file[MOST];
     uint64_t end = 0;
 
-    if (fd < 0) {
-        if ((fd = mkstemp(path)) < 0 || unlink(path) != 0)
-            abort();
-        (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    }
     bool right = size > 0 && (data[0] & 1) != 0;
     size = size > MOST ? MOST : size;
     if (size > 0)
         memcpy(file, data, size);
-    size_t want = right ? make_right(file, size) : 0;
-    if (ftruncate(fd, 0) != 0 || pwrite(fd, file, size, 0) != (ssize_t)size)
-        abort();
+    size_t want = right ? journal_make_right(file, size) : 0;
+    const char *path = journal_in_a_file(file, size);
     seen s = {file, HEADER};
     tg_status st = tg_journal_replay(AT_FDCWD, path, 1, 1, NULL, check_record, &s, &end, NULL);
     if (st == TG_OK && (end != s.end || end > size))

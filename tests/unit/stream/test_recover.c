@@ -3,7 +3,7 @@
  * that is not. */
 #include "base/sys.h"
 #include "recording.h"
-#include "stream/record_log.h"
+#include "stream/recover_model.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -224,6 +224,80 @@ static void record_beyond_the_budget(void)
     check_frames(path, "0", 0, FRAMES);
 }
 
+/* --- A journal of very many records ------------------------------------------------------- */
+
+enum { MANY = 100000, FAR = 1000 };
+
+/* A layer's records, the last layer's first, each with a commit: what a search through all that
+ * came before would take hours for. */
+static void add_layer(tg_record_log *log, uint64_t layer, uint64_t shard)
+{
+    static const uint8_t chunk[TG_RECORD_CHUNK_BYTES];
+    tg_error err = {0};
+    const tg_record_tail tail = {
+        .slot = layer * 4, .layer = layer, .offset = layer * 64, .nbytes = ITEMS * 2};
+    const tg_record_layer l = {.n_chunks = 1, .layer = layer, .shard = shard, .chunks = chunk};
+    const tg_record_rows rows = {.first = FRAMES, .slots = FRAMES, .frames = FRAMES};
+
+    CHECK_OK(tg_record_rows_add(log, &rows, &err));
+    CHECK_OK(tg_record_tail_add(log, &tail, &err));
+    CHECK_OK(tg_record_layer_add(log, &l, &err));
+    uint64_t covered = tg_record_bytes(log);
+    CHECK_OK(tg_record_commit_add(log, &covered, 1, &err));
+}
+
+static void add_many(const char *path, bool sharded)
+{
+    char journal[600];
+    tg_record_log log;
+    tg_error err = {0};
+
+    (void)snprintf(journal, sizeof journal, "%s.tidegate/journal", path);
+    tg_record_log_init(&log);
+    CHECK_OK(tg_journal_open(&log.journal, AT_FDCWD, journal, TG_RECORD_KIND, TG_RECORD_MAJOR,
+                             1 << 16, &err));
+    for (uint64_t i = 0; i < MANY && test_failures == 0; i++) {
+        tg_record_sealed begun = {.shard = FAR + i};
+        CHECK_OK(tg_record_begun_add(&log, &begun, &err));
+    }
+    for (uint64_t i = MANY; i-- > 0 && test_failures == 0;) {
+        tg_record_sealed sealed = {.shard = FAR + i};
+        add_layer(&log, sharded ? (FAR + i) * 2 : FAR + i, FAR + i);
+        if (sharded && i % 2 == 0)
+            CHECK_OK(tg_record_sealed_add(&log, &sealed, &err));
+    }
+    CHECK_OK(tg_record_flush(&log, &err));
+    tg_record_log_destroy(&log);
+}
+
+static void many_records(void)
+{
+    for (int sharded = 0; sharded < 2; sharded++) {
+        const char *path = scratch(sharded ? "many sharded" : "many");
+        char journal[600];
+        tg_model m;
+        tg_error err = {0};
+        tg_runtime *rt = new_runtime((uint64_t)256 << 20);
+        test_row = path;
+        leave_behind(&workloads[sharded], path);
+        add_many(path, sharded != 0);
+        (void)snprintf(journal, sizeof journal, "%s.tidegate/journal", path);
+        tg_status st = tg_model_read(&m, tg_runtime_budget(rt), AT_FDCWD, journal, &err);
+        CHECK_OK(st);
+        if (st == TG_OK) {
+            const tg_found_lane *n = &m.lanes[0];
+            CHECK_U64(n->layers.n, 0);
+            CHECK(n->tails.n <= FRAMES);
+            CHECK(n->shards.n >= (sharded ? MANY / 2 : 0) && n->shards.n <= MANY / 2 + 4);
+            CHECK_U64(tg_map_get(&n->begun, FAR), 0);
+            tg_model_free(&m);
+        }
+        CHECK_U64(tg_runtime_memory_used(rt), 0);
+        tg_runtime_free(rt);
+    }
+    test_row = "";
+}
+
 /* --- Every allocation fails once ---------------------------------------------------------- */
 
 static long failed_runs, swept;
@@ -347,6 +421,7 @@ static const struct test tests[] = {
     {"journal_is_refused", journal_is_refused},
     {"journal_beyond_the_budget", journal_beyond_the_budget},
     {"record_beyond_the_budget", record_beyond_the_budget},
+    {"many_records", many_records},
     {"recorder_out_of_memory", recorder_out_of_memory},
     {"recover_out_of_memory", recover_out_of_memory},
 };
