@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
@@ -166,6 +167,19 @@ int tg_kernel_drop_cache(int fd, off_t offset, off_t len)
         return 0;
     errno = e;
     return -1;
+}
+
+bool tg_kernel_cached(int fd, off_t offset)
+{
+    const long page = sysconf(_SC_PAGESIZE);
+    const off_t at = offset / page * page;
+    unsigned char there = 0;
+    void *p = mmap(NULL, (size_t)page, PROT_READ, MAP_SHARED, fd, at);
+    if (p == MAP_FAILED)
+        return true;
+    const bool known = mincore(p, (size_t)page, &there) == 0;
+    (void)munmap(p, (size_t)page);
+    return !known || (there & 1) != 0;
 }
 
 int tg_kernel_sync_fs(int fd)

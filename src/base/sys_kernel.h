@@ -15,6 +15,8 @@ int tg_kernel_direct_align(int fd, uint32_t *memory, uint32_t *offset);
 int tg_kernel_set_direct(int fd, bool on);
 int tg_kernel_write_out(int fd, off_t offset, off_t len, bool wait);
 int tg_kernel_drop_cache(int fd, off_t offset, off_t len);
+/* Does the page cache hold the page of this byte? True also where it cannot be told. A hint. */
+bool tg_kernel_cached(int fd, off_t offset);
 int tg_kernel_sync_fs(int fd);
 int tg_kernel_check(int fd);
 

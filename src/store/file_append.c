@@ -29,6 +29,19 @@ tg_status tg_appender_flush(tg_appender *a, const tg_cancel *cancel, tg_error *e
     return write_block(a, a->fill / a->align * a->align, padded, cancel, err);
 }
 
+tg_status tg_appender_finish(tg_appender *a, const tg_cancel *cancel, tg_error *err)
+{
+    const size_t whole = a->fill / a->align * a->align;
+
+    TG_TRY(write_block(a, whole, whole, cancel, err));
+    if (a->fill == 0 || a->fill == a->there)
+        return TG_OK;
+    if (a->align > 1 && tg_sys_set_direct(a->fd, false) != 0)
+        return tg_file_fail("end direct I/O of", a->name, err);
+    a->align = 1;
+    return write_block(a, a->fill, a->fill, cancel, err);
+}
+
 /* Whole units from the caller's own memory, where both sides are aligned. *n: bytes taken. */
 static tg_status write_straight(tg_appender *a, const uint8_t *p, size_t len, size_t *n,
                                 const tg_cancel *cancel, tg_error *err)

@@ -6,6 +6,7 @@
 #include "store/file_io.h"
 
 #include "base/sys.h"
+#include "base/sys_kernel.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -93,6 +94,54 @@ tg_status tg_file_preallocate(int fd, uint64_t len, const char *key, tg_error *e
     if (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL)
         return TG_OK;
     return tg_file_fail("reserve space for", key, err);
+}
+
+/* --- Reading ----------------------------------------------------------------------------- */
+
+#define DIRECT_READ_MIN ((size_t)64 << 10) /* below, the page cache costs less than the wait \
+                                            */
+
+static bool is_cached(int fd, uint64_t offset, size_t len)
+{
+    return tg_kernel_cached(fd, (off_t)offset) &&
+           tg_kernel_cached(fd, (off_t)(offset + len / 2)) &&
+           tg_kernel_cached(fd, (off_t)(offset + len - 1));
+}
+
+/* Whole blocks, as far as that goes: the rest is the page cache's. Returns bytes read. */
+static size_t read_direct(int fd, uint8_t *dst, size_t len, uint64_t offset)
+{
+    size_t done = 0;
+
+    if (tg_sys_set_direct(fd, true) != 0)
+        return 0;
+    while (done < len) {
+        ssize_t n = tg_sys_pread(fd, dst + done, len - done, (off_t)(offset + done));
+        if (n <= 0 || (size_t)n % MIN_ALIGN != 0)
+            break;
+        done += (size_t)n;
+    }
+    (void)tg_sys_set_direct(fd, false);
+    return done;
+}
+
+tg_status tg_file_read(int fd, void *dst, size_t len, uint64_t offset, const char *key,
+                       tg_error *err)
+{
+    uint32_t memory = 0, step = 0;
+    uint8_t *to = dst;
+
+    if (len < DIRECT_READ_MIN || is_cached(fd, offset, len) ||
+        tg_sys_direct_align(fd, &memory, &step) != 0 || memory == 0 || step == 0 ||
+        memory > MIN_ALIGN || step > MIN_ALIGN)
+        return tg_fd_read_at(fd, dst, len, offset, key, err);
+    const size_t head = (MIN_ALIGN - offset % MIN_ALIGN) % MIN_ALIGN;
+    const size_t blocks = (len - head) / MIN_ALIGN * MIN_ALIGN;
+    if ((uintptr_t)(to + head) % memory != 0)
+        return tg_fd_read_at(fd, dst, len, offset, key, err);
+    const size_t done = head + read_direct(fd, to + head, blocks, offset + head);
+    TG_TRY(tg_fd_read_at(fd, to, head, offset, key, err));
+    return tg_fd_read_at(fd, to + done, len - done, offset + done, key, err);
 }
 
 #define SHORT_WRITES 8                   /* in a row that bring no aligned block further */

@@ -21,6 +21,11 @@ TG_MUST_USE tg_status tg_file_try_direct(int fd, const char *key, bool empty, si
                                          tg_error *err);
 /* Room for len bytes beyond the end; a file system that cannot is no failure. */
 TG_MUST_USE tg_status tg_file_preallocate(int fd, uint64_t len, const char *key, tg_error *err);
+/* Exactly len bytes at offset, as tg_fd_read_at(). Many bytes that the page cache does not hold
+ * are read past it, straight into dst, if dst and offset are as far from a block's beginning
+ * (best: dst % 4096 == offset % 4096). */
+TG_MUST_USE tg_status tg_file_read(int fd, void *dst, size_t len, uint64_t offset,
+                                   const char *key, tg_error *err);
 /* pwrite() that keeps every piece aligned, also after a short write. */
 TG_MUST_USE tg_status tg_file_write(int fd, const void *data, size_t len, uint64_t offset,
                                     size_t align, const char *key, const tg_cancel *cancel,
@@ -71,6 +76,11 @@ TG_MUST_USE tg_status tg_appender_write(tg_appender *a, const void *data, size_t
                                         const tg_cancel *cancel, tg_error *err);
 /* All that was added is in the file, which may be longer by what pads the last unit. */
 TG_MUST_USE tg_status tg_appender_flush(tg_appender *a, const tg_cancel *cancel, tg_error *err);
+/* All that was added is in the file, which is no longer than that: what does not fill a unit
+ * goes through the page cache, which spares a padded write and a change of length. Nothing more
+ * may be added. */
+TG_MUST_USE tg_status tg_appender_finish(tg_appender *a, const tg_cancel *cancel,
+                                         tg_error *err);
 /* Go on at `end`, whose unit is read back if it is begun. What was not flushed is forgotten. */
 TG_MUST_USE tg_status tg_appender_seek(tg_appender *a, uint64_t end, tg_error *err);
 

@@ -13,6 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+static tg_status read_value(const tg_store *s, int fd, void *dst, size_t len, uint64_t offset,
+                            const char *key, tg_error *err)
+{
+    return (((const fs_store *)s)->buffered ? tg_fd_read_at : tg_file_read)(fd, dst, len,
+                                                                            offset, key, err);
+}
+
 static tg_status fs_get_into(tg_store *s, const char *key, tg_range range, void *dst,
                              size_t cap, size_t *n, uint64_t *total, const tg_cancel *cancel,
                              tg_error *err)
@@ -29,7 +36,7 @@ static tg_status fs_get_into(tg_store *s, const char *key, tg_range range, void 
         return tg_fail(err, TG_OVER_BUDGET, "'%s' has %llu bytes to read, room for %zu", key,
                        (unsigned long long)len, cap);
     }
-    TG_TRY(tg_fd_read_at(fd, dst, (size_t)len, offset, key, err));
+    TG_TRY(read_value(s, fd, dst, (size_t)len, offset, key, err));
     *n = (size_t)len;
     if (total != NULL)
         *total = (uint64_t)st.st_size;
@@ -48,7 +55,7 @@ static tg_status fs_get_ranges(tg_store *s, const char *key, const tg_span *span
         TG_TRY(tg_cancel_check(cancel, err));
         TG_TRY(tg_range_resolve(tg_range_at(spans[i].offset, spans[i].len),
                                 (uint64_t)st.st_size, &offset, &len, err));
-        TG_TRY(tg_fd_read_at(fd, spans[i].dst, spans[i].len, offset, key, err));
+        TG_TRY(read_value(s, fd, spans[i].dst, spans[i].len, offset, key, err));
     }
     return TG_OK;
 }

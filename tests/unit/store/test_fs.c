@@ -275,7 +275,47 @@ static void exact_length_on_disk(void)
     end();
 }
 
+/* Large values that the page cache does not hold are read past it, into any address, from any
+ * byte, to any byte: what is there is what was put. */
+static void past_the_cache(void)
+{
+    enum { LEN = (1 << 20) + 4097, MORE = 8192 };
+    static const size_t starts[] = {0, 1, 511, 512, 4096, 70000};
+    static const size_t shifts[] = {0, 4, 512, 4095};
+    tg_store *s = begin();
+    uint8_t *want = malloc(LEN);
+    void *room = NULL;
+    CHECK(want != NULL && posix_memalign(&room, 4096, LEN + MORE) == 0);
+    for (size_t i = 0; i < LEN; i++)
+        want[i] = (uint8_t)(i * 2654435761u >> 13);
+    REQUIRE_OK(tg_store_put(s, "large", want, LEN, NULL, NULL));
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
+        for (size_t k = 0; k < sizeof shifts / sizeof *shifts; k++) {
+            /* At the same place in its block as in the file, and shifted by so many bytes. */
+            uint8_t *at = (uint8_t *)room + (starts[i] + shifts[k]) % 4096;
+            const size_t len = LEN - starts[i] - i * 3;
+            const tg_span span = {starts[i], len, at};
+            size_t n = 0;
+            TG_AUTO(tg_fd) fd = openat(root, "large", O_RDONLY);
+            CHECK(fd >= 0 && posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0);
+            memset(room, 0x55, LEN + MORE);
+            REQUIRE_OK(tg_store_get_ranges(s, "large", &span, 1, NULL, NULL));
+            CHECK(memcmp(at, want + starts[i], len) == 0 && at[len] == 0x55);
+            CHECK(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0);
+            REQUIRE_OK(
+                tg_store_get_into(s, "large", tg_range_all(), at, LEN, &n, NULL, NULL, NULL));
+            CHECK(n == LEN && memcmp(at, want, LEN) == 0 && at[LEN] == 0x55);
+        }
+    const tg_span beyond = {LEN - 70000, 70001, room};
+    CHECK(tg_store_get_ranges(s, "large", &beyond, 1, NULL, NULL) != TG_OK);
+    free(room);
+    free(want);
+    tg_store_free(s);
+    end();
+}
+
 static const struct test tests[] = {
+    {"past_the_cache", past_the_cache},
     {"links", links},
     {"walk", walk},
     {"special_files", special_files},
