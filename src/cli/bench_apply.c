@@ -70,7 +70,6 @@ static bool make_in(bench *b, const char *dir, uint64_t extent, uint64_t chunk,
 {
     bench_result r;
     bench_scratch_name(dir, b->in, sizeof b->in);
-    bench_scratch_name(dir, b->out, sizeof b->out - 16);
     b->array = (regions_array){.path = b->in,
                                .extent = extent,
                                .chunk = chunk,
@@ -86,14 +85,28 @@ static bool make_in(bench *b, const char *dir, uint64_t extent, uint64_t chunk,
     return false;
 }
 
-static void remove_out(const bench *b)
+/* Results stay until the scenario ends: ext4 looks at every inode freed in the last minutes
+ * before it makes a file, and the next run would be charged for what the one before has left.
+ */
+static void name_out(bench *b, uint64_t round, size_t place)
 {
-    char beside[4096 + 16];
-    bench_remove(b->out);
-    (void)snprintf(beside, sizeof beside, "%s.tidegate", b->out);
-    bench_remove(beside);
-    (void)snprintf(beside, sizeof beside, "%s.tidegate", b->in);
-    bench_remove(beside);
+    (void)snprintf(b->out, sizeof b->out, "%.4000s.%" PRIu64 ".%zu", b->in, round, place);
+}
+
+static void remove_all(bench *b, const scenario *s)
+{
+    static const char *const beside[] = {"", ".tidegate"};
+    char path[4096 + 16];
+    for (uint64_t round = 0; round < b->o->rounds; round++)
+        for (size_t i = 0; i < s->n; i++)
+            for (size_t k = 0; k < 2; k++) {
+                name_out(b, round, i);
+                (void)snprintf(path, sizeof path, "%s%s", b->out, beside[k]);
+                bench_remove(path);
+            }
+    (void)snprintf(path, sizeof path, "%s.tidegate", b->in);
+    bench_remove(path);
+    bench_remove(b->in);
 }
 
 /* --- Rounds and what they say ------------------------------------------------ */
@@ -162,8 +175,8 @@ static void measure_one(bench *b, const scenario *s, contender *k, uint64_t roun
         b->interrupted = true;
         return;
     }
+    name_out(b, round, (size_t)(k - s->contender));
     bench_in_child(k->fn, &k->run, r);
-    remove_out(b);
     k->n++;
     if (r->status != TG_OK) {
         (void)snprintf(line, sizeof line, "%s, %s: %.180s", s->name, k->name, r->err.msg);
@@ -261,7 +274,7 @@ static void end(bench *b, scenario *s)
     json_close(j);
     if (!b->c->common->json)
         print_scenario(s, ratio);
-    bench_remove(b->in);
+    remove_all(b, s);
 }
 
 /* --- The scenarios ----------------------------------------------------------- */

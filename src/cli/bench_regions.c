@@ -386,10 +386,12 @@ static void *code_chunks(void *arg)
     size_t items = (size_t)(side * side);
     uint16_t *from = pages_new(items * 2);
     unsigned char *to = pages_new(items);
-    if (from == NULL || to == NULL)
+    if (from != NULL && to != NULL) {
+        for (uint64_t k = w->first; k < across * across && w->status == TG_OK; k += w->step)
+            one_chunk(w, k, from, to);
+    } else {
         w->status = cli_fail(&w->err, TG_NO_MEMORY, "no memory for a chunk");
-    for (uint64_t k = w->first; k < across * across && w->status == TG_OK; k += w->step)
-        one_chunk(w, k, from, to);
+    }
     pages_free(from, items * 2);
     pages_free(to, items);
     return NULL;
