@@ -59,7 +59,7 @@ typedef struct tg_apply_options {
     const char *table_backend; /* of table:NAME: "anndata" (NULL), "csv", "json" */
     bool table_overwrite;      /* replace a file or table of this name */
 
-    uint32_t jobs;    /* calls at once; 0: threads of the runtime */
+    uint32_t jobs;    /* calls at once; 0: threads of the runtime, of an operation twice that */
     bool skip_failed; /* a region whose call fails is left out; else the run ends */
     uint32_t retries; /* of a call that fails */
     uint64_t call_timeout_ms;

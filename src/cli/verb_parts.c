@@ -14,7 +14,8 @@ typedef struct parts_options {
 #define AT(member) offsetof(parts_options, member)
 
 static const cli_option options_table[] = {
-    {"jobs", CLI_COUNT, AT(jobs), "N", "calls at once (--threads)"},
+    {"jobs", CLI_COUNT, AT(jobs), "N",
+     "calls at once (--threads; of a built-in operation, twice that)"},
     {"part", CLI_TEXT, AT(part), "i/n|auto",
      "the i-th of n parts, from 0; auto: the index of a job array or rank in the environment, "
      "where there is none the next part that nobody has"},

@@ -48,6 +48,15 @@ tg_status tg_apply_open_in(job *j, tg_error *err)
     return TG_OK;
 }
 
+/* A built-in operation is one computing while another waits for the disk. */
+static uint32_t jobs_of(const job *j)
+{
+    const uint32_t threads = tg_runtime_threads(j->rt);
+    if (j->o->jobs > 0)
+        return j->o->jobs;
+    return j->o->fn == NULL && j->o->kind == 'o' ? 2 * threads : threads;
+}
+
 tg_status tg_apply_open_function(job *j, tg_error *err)
 {
     const tg_array_meta *m = j->in->meta;
@@ -59,8 +68,7 @@ tg_status tg_apply_open_function(job *j, tg_error *err)
                                  .in_chunk = &m->chunk,
                                  .axes = j->axes,
                                  .scale = j->level.scale,
-                                 .jobs =
-                                     j->o->jobs > 0 ? j->o->jobs : tg_runtime_threads(j->rt),
+                                 .jobs = jobs_of(j),
                                  .timeout_ms = j->o->call_timeout_ms,
                                  .wanted = j->o->dtype,
                                  .planned = j->planned,
@@ -479,7 +487,7 @@ tg_status tg_apply_run_plan(job *j, uint32_t part, bool merge, tg_error *err)
                                   .part = part,
                                   .in_parts = j->planned && !merge,
                                   .merge = merge,
-                                  .jobs = j->o->jobs,
+                                  .jobs = jobs_of(j),
                                   .skip = j->o->skip_failed,
                                   .retries = j->o->retries,
                                   .n_called = j->report->rois,

@@ -28,7 +28,9 @@ static size_t larger(size_t a, size_t b)
 
 static size_t scratch_bytes(const tg_array *in, const tg_array *out)
 {
-    return larger(tg_encoded_limit(in->meta), out == NULL ? 0 : tg_encoded_limit(out->meta));
+    return tg_add_bytes(
+        larger(tg_encoded_limit(in->meta), out == NULL ? 0 : tg_encoded_limit(out->meta)),
+        TG_SCRATCH_MORE);
 }
 
 static size_t index_bytes(const tg_array *a)
@@ -821,7 +823,7 @@ static tg_status engine_new(engine **out, const tg_engine_options *o, const tg_c
     e->in_place = e->facts->in_place && !o->labels;
     e->base_input = e->facts->base == TG_BASE_INPUT && !e->facts->in_place;
     e->n_slots = o->merge ? 1 : o->jobs > 0 ? o->jobs : tg_runtime_threads(o->rt);
-    e->n_contexts = tg_runtime_threads(o->rt);
+    e->n_contexts = 2 * tg_runtime_threads(o->rt);
     if (e->n_contexts > e->n_slots)
         e->n_contexts = e->n_slots;
     e->sample_every_ns = 100000000;

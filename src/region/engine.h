@@ -128,11 +128,13 @@ typedef struct live_unit {
     piece inner[];
 } live_unit;
 
+#define TG_SCRATCH_MORE ((size_t)4096) /* so that a chunk lies as in its block of the file */
+
 /* What one thread needs to fill pieces and to write units. */
 typedef struct context {
     struct context *next;
     tg_chain_context *decode_in, *decode_out, *encode;
-    uint8_t *scratch;        /* encoded chunk of either */
+    uint8_t *scratch;        /* encoded chunk of either, and TG_SCRATCH_MORE bytes */
     uint8_t *encoded;        /* bound of OUT's */
     uint8_t *items;          /* one chunk of OUT */
     uint8_t *acc;            /* one accumulator */
@@ -144,6 +146,7 @@ typedef struct context {
     uint64_t entries_unit[TG_MAX_NDIM];
     bool entries_old, entries_none; /* from undo/; there is no such shard */
     tg_appender file;
+    uint64_t reserved; /* bytes that the file has room for */
 } context;
 
 typedef struct slot {
@@ -214,7 +217,7 @@ typedef struct engine {
     context *contexts, *free_context;
     uint32_t n_contexts;
     void *spare_in, *spare_acc; /* chained buffers */
-    uint64_t spare_bytes;
+    uint64_t spare_bytes, n_spare_in, n_spare_acc;
     slot *slots;
     uint32_t n_slots;
     tg_engine_result r;

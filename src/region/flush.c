@@ -115,6 +115,7 @@ static tg_status begin_file(engine *e, context *c, const char *name, uint64_t by
         TG_TRY(tg_file_try_direct(*fd, name, true, &align, err));
     if (align > 1)
         TG_TRY(tg_file_preallocate(*fd, bytes, name, err));
+    c->reserved = align > 1 ? bytes : 0;
     c->file.fd = *fd;
     c->file.name = name;
     c->file.align = align;
@@ -127,8 +128,8 @@ static tg_status begin_file(engine *e, context *c, const char *name, uint64_t by
 static tg_status end_file(engine *e, context *c, int *fd, uint64_t *bytes, tg_error *err)
 {
     *bytes = tg_appender_at(&c->file);
-    TG_TRY(tg_appender_flush(&c->file, NULL, err));
-    if (c->file.align > 1)
+    TG_TRY(tg_appender_finish(&c->file, NULL, err));
+    if (c->reserved > *bytes) /* blocks behind the end are given back */
         TG_TRY(tg_file_truncate(*fd, *bytes, c->file.name, err));
     tg_status st = tg_fd_close(fd, c->file.name, err);
     if (st != TG_OK)

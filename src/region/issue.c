@@ -43,6 +43,7 @@ static uint8_t *take_spare(engine *e, bool is_acc)
         return NULL;
     memcpy(list, p, sizeof *list);
     e->spare_bytes -= is_acc ? e->acc_bytes : e->in_bytes;
+    (is_acc ? &e->n_spare_acc : &e->n_spare_in)[0]--;
     return p;
 }
 
@@ -60,6 +61,7 @@ static void give_spare(engine *e, uint8_t *p, bool is_acc)
     memcpy(p, list, sizeof *list);
     *list = p;
     e->spare_bytes += bytes;
+    (is_acc ? &e->n_spare_acc : &e->n_spare_in)[0]++;
 }
 
 /* --- Lists ---------------------------------------------------------------------------------
@@ -139,14 +141,6 @@ void tg_run_piece_drop(engine *e, piece *p)
 /* --- Memory --------------------------------------------------------------------------------
  */
 
-static void drop_spares(engine *e)
-{
-    for (uint8_t *p; (p = take_spare(e, false)) != NULL;)
-        tg_run_buffer_free(p, e->in_bytes);
-    for (uint8_t *p; (p = take_spare(e, true)) != NULL;)
-        tg_run_buffer_free(p, e->acc_bytes);
-}
-
 /* An accumulator that nobody folds into goes to the swap file; e->lock is let go meanwhile. */
 static tg_status swap_out(engine *e, piece *p, tg_error *err)
 {
@@ -167,27 +161,51 @@ static tg_status swap_out(engine *e, piece *p, tg_error *err)
     return st;
 }
 
-static bool fits(engine *e, uint64_t need)
-{
-    uint64_t more;
+/* What a region needs that is not there. */
+typedef struct needs {
+    uint64_t chunks, n_chunks; /* of IN: bytes, number */
+    uint64_t rest, n_accs;     /* accumulators, units, room to park; number of the first */
+} needs;
 
-    if (e->memory.used + e->spare_bytes + need <= e->memory.limit)
-        return true;
-    if (e->spare_bytes > 0)
-        drop_spares(e);
-    if (e->memory.used + need <= e->memory.limit)
-        return true;
-    more = e->memory.used + need - e->memory.limit;
-    /* More at once than is missing, so that the budget is not asked for each region. */
-    for (uint64_t ask = more + (more < (1u << 20) ? 1u << 20 : 0); ask >= more; ask = more) {
-        if (tg_budget_reserve(e->budget, ask, "regions", NULL) == TG_OK) {
-            e->memory.limit += ask;
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Bytes that would be held with all that the region needs: spare buffers are used first. */
+static uint64_t held(const engine *e, const needs *n)
+{
+    return e->memory.used + e->spare_bytes + n->rest + n->chunks -
+           least(n->n_chunks, e->n_spare_in) * e->in_bytes -
+           least(n->n_accs, e->n_spare_acc) * e->acc_bytes;
+}
+
+/* More at once than is missing, so that the budget is not asked for each region. */
+static bool ask_budget(engine *e, uint64_t more)
+{
+    const uint64_t asks[] = {more + (more < (1u << 20) ? 1u << 20 : 0), more};
+
+    for (int i = 0; i < 2; i++)
+        if (tg_budget_reserve(e->budget, asks[i], "regions", NULL) == TG_OK) {
+            e->memory.limit += asks[i];
             return true;
         }
-        if (ask == more)
-            break;
-    }
     return false;
+}
+
+/* Spare buffers that the region does not need are given back only where the budget has no more:
+ * to map and touch a buffer anew costs as much as to fill it. */
+static bool fits(engine *e, const needs *n)
+{
+    while (held(e, n) > e->memory.limit) {
+        if (ask_budget(e, held(e, n) - e->memory.limit))
+            return true;
+        const bool is_acc = e->n_spare_acc > n->n_accs;
+        if (!is_acc && e->n_spare_in <= n->n_chunks)
+            return false;
+        tg_run_buffer_free(take_spare(e, is_acc), is_acc ? e->acc_bytes : e->in_bytes);
+    }
+    return true;
 }
 
 /* One step towards room for `need`. *waited: something was given back, look again. False: there
@@ -319,11 +337,6 @@ static size_t unit_bytes(uint32_t n_inner)
     return sizeof(live_unit) + n_inner * sizeof(piece);
 }
 
-/* Pieces that are there are pinned; bytes of those that are not. */
-typedef struct needs {
-    uint64_t chunks, rest; /* rest: accumulators, units, room to park */
-} needs;
-
 /* Is the unit one that the region is folded into here, now? */
 static bool is_folded(const engine *e, const slot *s, uint32_t u, tg_plan_unit *unit)
 {
@@ -355,13 +368,13 @@ static void pin_units(engine *e, slot *s, needs *n)
         }
         tg_run_touch_begin(e, &w, unit.index, &s->r);
         while (tg_run_touch_next(e, &w, s->k, &s->r, &t)) {
-            if (u == NULL) {
+            piece *p = u == NULL ? NULL : &u->inner[t.inner];
+            if (p == NULL || !p->counted) {
                 n->rest += e->acc_bytes;
-                continue;
+                n->n_accs++;
             }
-            piece *p = &u->inner[t.inner];
-            if (!p->counted)
-                n->rest += e->acc_bytes;
+            if (p == NULL)
+                continue;
             p->pins++;
             tg_run_piece_unlist(e, p);
         }
@@ -405,6 +418,7 @@ static void pin_chunks(engine *e, slot *s, needs *n)
         piece *p = find_chunk(e, key);
         if (p == NULL) {
             n->chunks += e->in_bytes + sizeof *p;
+            n->n_chunks++;
         } else {
             p->pins++;
             tg_run_piece_unlist(e, p);
@@ -523,20 +537,20 @@ static tg_status pass_chunks(engine *e, slot *s)
 static tg_status reserve(engine *e, slot *s, tg_error *err)
 {
     for (;;) {
-        needs n = {0, 0};
+        needs n = {0};
         bool passing = false;
         tg_status st;
 
         s->parked_bytes = 0;
         pin_units(e, s, &n);
         pin_chunks(e, s, &n);
-        while (!fits(e, n.rest + n.chunks)) {
+        while (!fits(e, &n)) {
             if (e->oldest == NULL && e->oldest_acc == NULL && e->in_flight > 0)
                 break;
             if (!make_room(e, &st, err)) {
                 if (n.chunks > 0 || s->n_ins > 0) { /* one after the other, then */
                     unpin_chunks(e, s);
-                    n.chunks = 0;
+                    n.chunks = n.n_chunks = 0;
                     passing = true;
                     continue;
                 }
@@ -551,7 +565,7 @@ static tg_status reserve(engine *e, slot *s, tg_error *err)
             if (st != TG_OK || e->stop)
                 return st != TG_OK ? st : TG_CANCELLED;
         }
-        if (fits(e, n.rest + n.chunks)) {
+        if (fits(e, &n)) {
             e->memory.used += s->parked_bytes;
             TG_TRY(make_units(e, s, err));
             return passing ? pass_chunks(e, s) : make_chunks(e, s, err);

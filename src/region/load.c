@@ -153,9 +153,10 @@ static tg_status get_inner_at(engine *e, context *c, const tg_array *a, const ui
                                      "%" PRIu64 " bytes, %zu are the most that a chunk can be",
                                      entry.nbytes, limit),
                              err);
-    const tg_span span = {entry.offset, (size_t)entry.nbytes, c->scratch};
+    uint8_t *at = c->scratch + entry.offset % TG_SCRATCH_MORE; /* can be read past the cache */
+    const tg_span span = {entry.offset, (size_t)entry.nbytes, at};
     TG_TRY(tg_store_get_ranges(p->store, p->key, &span, 1, e->cancel, err));
-    *out = (tg_bytes){c->scratch, (size_t)entry.nbytes};
+    *out = (tg_bytes){at, (size_t)entry.nbytes};
     count_read(e, 0, entry.nbytes);
     return TG_OK;
 }
