@@ -98,8 +98,7 @@ tg_status tg_file_preallocate(int fd, uint64_t len, const char *key, tg_error *e
 
 /* --- Reading ----------------------------------------------------------------------------- */
 
-#define DIRECT_READ_MIN ((size_t)64 << 10) /* below, the page cache costs less than the wait \
-                                            */
+#define DIRECT_READ_MIN ((size_t)64 << 10) /* below, the cache costs less than the wait */
 
 static bool is_cached(int fd, uint64_t offset, size_t len)
 {
