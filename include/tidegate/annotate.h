@@ -152,6 +152,7 @@ typedef struct tg_annotate_result {
     uint64_t database_annotated[TG_ANNOTATE_DATABASES][4];
     char database_name[TG_ANNOTATE_DATABASES][64];
     uint64_t rows, images; /* written */
+    uint64_t images_kept;  /* of these: kept while the ions were scored, not extracted again */
     uint64_t segments;     /* that were read, for scores and for images */
     uint64_t requests;     /* for the input, the segments and the images */
     uint64_t spilled_bytes;

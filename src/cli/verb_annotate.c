@@ -236,6 +236,7 @@ static void result_json(cli *c, const tg_annotate_result *r)
     json_close_list(j);
     json_u64(j, "rows", r->rows);
     json_u64(j, "images", r->images);
+    json_u64(j, "images_kept", r->images_kept);
     json_u64(j, "segments", r->segments);
     json_u64(j, "requests", r->requests);
     json_u64(j, "spilled_bytes", r->spilled_bytes);

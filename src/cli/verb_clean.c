@@ -1,6 +1,6 @@
 /* cli/verb_clean.c - clean: remove what dead runs left beside a store and in it. A recorder's
  * journal is not thrown away: what it holds is brought back first, as by recover. */
-#define _XOPEN_SOURCE 700 /* openat, fdopendir */
+#define _GNU_SOURCE /* openat, fdopendir, F_OFD_GETLK */
 #include "cli.h"
 #include "tidegate/stream.h"
 
@@ -121,14 +121,52 @@ static tg_status clean_folder(cleaner *k, int parent, const char *name, const ch
     return st;
 }
 
+static bool is_lock(const char *name)
+{
+    const size_t n = strlen(name);
+    return n > 5 && strcmp(name + n - 5, ".lock") == 0;
+}
+
+/* A live process holds a lock of the kernel on its part's file; of a dead one's nothing stays.
+ */
+static tg_status check_lock(cleaner *k, int dir, const char *name, const char *side)
+{
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    const int fd = openat(dir, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return TG_OK; /* gone meanwhile, or none of ours */
+    const bool held = fcntl(fd, F_OFD_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
+    (void)close(fd);
+    if (!held)
+        return TG_OK;
+    return cli_fail(&k->c->err, TG_BUSY, "'%.200s/%.60s': a process is at work here", side,
+                    name);
+}
+
+static tg_status check_locks(cleaner *k, const char *side)
+{
+    CLI_AUTO(auto_closedir) DIR *d = opendir(side);
+    tg_status st = TG_OK;
+    if (d == NULL)
+        return TG_OK; /* whoever cleans it says why */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): nobody else reads this DIR */
+    for (struct dirent *e; st == TG_OK && (e = readdir(d)) != NULL;)
+        if (is_lock(e->d_name))
+            st = check_lock(k, dirfd(d), e->d_name, side);
+    return st;
+}
+
 /* The folder's files before its journal is used up, so that they are counted. */
 static tg_status clean_beside(cleaner *k, const char *path, const char *side)
 {
     struct stat st;
     if (lstat(side, &st) != 0)
         return errno == ENOENT ? TG_OK : cli_fail_errno(&k->c->err, side, "look at");
+    tg_status status = check_locks(k, side);
+    if (status != TG_OK)
+        return status;
     cleaner counted = {.c = k->c, .dry_run = true, .counts = !k->dry_run};
-    tg_status status = clean_folder(&counted, AT_FDCWD, side, side, true, 0);
+    status = clean_folder(&counted, AT_FDCWD, side, side, true, 0);
     if (status != TG_OK || k->dry_run) {
         k->removed += counted.removed;
         k->bytes += counted.bytes;

@@ -14,6 +14,7 @@
 
 #define JOURNAL_ROOM  ((size_t)256 << 10)
 #define MOST_MANIFEST ((size_t)64 << 20)
+#define MOST_KEPT     ((uint64_t)64 << 20) /* of memory, for images until they are written */
 
 typedef struct stage {
     tg_job *j;
@@ -21,7 +22,8 @@ typedef struct stage {
     tg_store *out;
     tg_ims_side side;
     tg_fd part_lock, merge_lock;
-    bool was_whole; /* a manifest lies in `out`, and `resume` asks for no more than that */
+    uint64_t kept_bytes; /* of images, on the disk */
+    bool was_whole;      /* a manifest lies in `out`, and `resume` asks for no more than that */
     const tg_cancel *cancel;
 } stage;
 
@@ -36,6 +38,7 @@ static tg_status remove_journals(const stage *s, tg_error *err)
             tg_part_name(name, i, s->j->o.n_parts, endings[k]);
             TG_TRY(tg_ims_side_remove(&s->side, name, err));
         }
+    TG_TRY(tg_ims_side_remove_all(&s->side, TG_SPILL_NAME, err));
     return tg_ims_side_remove(&s->side, TG_MERGE_LOCK, err);
 }
 
@@ -105,8 +108,6 @@ static tg_status open_journal(stage *s, tg_journal **out, tg_error *err)
     const tg_annotate_options *o = &s->j->o;
     char name[TG_PART_NAME_BYTES];
 
-    tg_part_name(name, o->part, o->n_parts, ".lock");
-    TG_TRY(tg_ims_side_lock(&s->side, name, &s->part_lock, err));
     tg_part_name(name, o->part, o->n_parts, ".journal");
     bool there = tg_ims_side_has(&s->side, name);
     if (there && o->overwrite && !o->resume) {
@@ -138,9 +139,38 @@ static tg_status cut_parts(const tg_job *j, uint32_t *first, uint32_t *end, tg_e
 static tg_status fits(const tg_job *j, tg_error *err)
 {
     tg_sweep_memory m;
-    return tg_sweep_plan(&m, j->peaks, j->plan,
+    return tg_sweep_plan(&m, j->peaks, j->plan, false,
                          tg_budget_total(j->budget) - tg_budget_used(j->budget),
                          tg_pool_width(tg_runtime_pool(j->rt)), err);
+}
+
+/* Images whose FDR is not known when they are there: of parts, which another process merges,
+ * and where all are wanted. One process that wants the best ones extracts those again. */
+static bool keeps_images(const tg_job *j)
+{
+    return j->o.images == TG_IMAGES_ALL || (j->o.images == TG_IMAGES_FDR && j->o.n_parts > 1);
+}
+
+/* An eighth of what is free, where the sweep still has room beside it. */
+static tg_status make_keeper(stage *s, tg_keeper **out, tg_error *err)
+{
+    tg_job *j = s->j;
+    const uint64_t n_pixels = tg_peaks_get_info(j->peaks)->n_pixels;
+    const uint64_t free = tg_budget_total(j->budget) - tg_budget_used(j->budget);
+    const uint64_t room = free / 8 < MOST_KEPT ? free / 8 : MOST_KEPT;
+    tg_sweep_memory m;
+
+    if (!keeps_images(j))
+        return TG_OK;
+    if (room < tg_keeper_least_bytes(n_pixels) ||
+        tg_sweep_plan(&m, j->peaks, j->plan, true, free - room,
+                      tg_pool_width(tg_runtime_pool(j->rt)), NULL) != TG_OK) {
+        tg_runtime_log(j->rt,
+                       "no memory to keep images while ions are scored: they are extracted "
+                       "again");
+        return TG_OK;
+    }
+    return tg_keeper_new(out, &s->side, j->scores_crc32c, n_pixels, room, j->budget, err);
 }
 
 static tg_status score(stage *s, tg_error *err)
@@ -148,6 +178,7 @@ static tg_status score(stage *s, tg_error *err)
     tg_job *j = s->j;
     int64_t start = tg_clock_ns();
     TG_AUTO_PTR(tg_journal) journal = NULL;
+    TG_AUTO_PTR(tg_keeper) keeper = NULL;
     TG_AUTO_PTR(tg_results) before = NULL;
     tg_sweep_options options = {.imager = j->imager,
                                 .deadline_ns = j->deadline_ns,
@@ -160,15 +191,20 @@ static tg_status score(stage *s, tg_error *err)
                            j->budget, err));
     TG_TRY(cut_parts(j, &options.first_unit, &options.end_unit, err));
     options.unit_done = before->unit_done;
+    TG_TRY(make_keeper(s, &keeper, err));
+    options.keeper = keeper;
     TG_TRY(tg_sweep_run(j->space, j->peaks, j->plan, &options, j->rt, journal, &s->result->late,
                         s->cancel, err));
+    if (keeper != NULL) {
+        TG_TRY(tg_keeper_flush(keeper, err));
+        s->kept_bytes = tg_keeper_spilled(keeper);
+    }
     if (!s->result->late) {
         tg_bytes none = {(const uint8_t *)"", 0};
         TG_TRY(tg_journal_add(journal, TG_RECORD_END, none, none, none, err));
     }
     TG_TRY(tg_journal_sync(journal, err));
     s->result->score_seconds = tg_job_seconds(start);
-    s->result->score_memory = tg_budget_stage_peak(j->budget);
     return tg_journal_close(journal, err); /* freed at the end of the scope */
 }
 
@@ -209,6 +245,21 @@ static void fill_result(stage *s, const tg_results *results, const tg_ranking *r
     }
 }
 
+static tg_status write_images(stage *s, const tg_results *results, const tg_ranking *ranking,
+                              tg_error *err)
+{
+    tg_job *j = s->j;
+    TG_AUTO_PTR(tg_kept) kept = NULL;
+    tg_error why = {0};
+
+    if (keeps_images(j) &&
+        tg_kept_open(&kept, &s->side, j->scores_crc32c, tg_peaks_get_info(j->peaks)->n_pixels,
+                     j->budget, &why) != TG_OK)
+        tg_runtime_log(j->rt, "kept images are not used: %s", why.msg);
+    return tg_write_images(j, results, ranking, kept, s->out, &s->result->images,
+                           &s->result->images_kept, s->cancel, err);
+}
+
 static tg_status write_whole(stage *s, const tg_results *results, const tg_ranking *ranking,
                              tg_error *err)
 {
@@ -220,8 +271,7 @@ static tg_status write_whole(stage *s, const tg_results *results, const tg_ranki
     if (j->o.scores)
         TG_TRY(tg_write_scores(j, results, s->out, err));
     if (j->o.images != TG_IMAGES_NONE)
-        TG_TRY(
-            tg_write_images(j, results, ranking, s->out, &s->result->images, s->cancel, err));
+        TG_TRY(write_images(s, results, ranking, err));
     s->result->image_seconds = tg_job_seconds(start);
     s->result->image_memory = tg_budget_stage_peak(j->budget);
     TG_TRY(tg_store_sync(s->out, s->cancel, err));
@@ -287,7 +337,7 @@ static void count_reading(stage *s)
     r->cut_data = info->truncated;
     r->segments = c.loads;
     r->requests = j->built.requests + c.requests;
-    r->spilled_bytes = j->built.spilled_bytes;
+    r->spilled_bytes = j->built.spilled_bytes + s->kept_bytes;
     r->sorted_before = j->sorted_before;
     r->sort_seconds = j->sort_seconds;
 }
@@ -321,6 +371,14 @@ static tg_status count_parts(stage *s, tg_error *err)
     return s->was_whole ? TG_OK : tg_ims_side_count_parts(&s->side, &s->j->o.n_parts, err);
 }
 
+/* From before the first byte is written, so that others see that a run is at work. */
+static tg_status lock_part(stage *s, tg_error *err)
+{
+    char name[TG_PART_NAME_BYTES];
+    tg_part_name(name, s->j->o.part, s->j->o.n_parts, ".lock");
+    return tg_ims_side_lock(&s->side, name, &s->part_lock, err);
+}
+
 static tg_status run_stages(stage *s, tg_error *err)
 {
     tg_job *j = s->j;
@@ -329,6 +387,8 @@ static tg_status run_stages(stage *s, tg_error *err)
     TG_TRY(tg_ims_side_open(&s->side, j->side_dir, err));
     if (j->o.merge && j->o.n_parts == 0)
         TG_TRY(count_parts(s, err));
+    if (!j->o.merge && !s->was_whole)
+        TG_TRY(lock_part(s, err));
     (void)tg_budget_stage_peak(j->budget);
     tg_status st = tg_job_peaks(j, err);
     s->result->sort_memory = tg_budget_stage_peak(j->budget);
@@ -342,6 +402,7 @@ static tg_status run_stages(stage *s, tg_error *err)
         return say_what_is_there(s, err);
     if (!j->o.merge)
         TG_TRY(score(s, err));
+    s->result->score_memory = tg_budget_stage_peak(j->budget);
     TG_TRY(finish(s, err));
     count_reading(s);
     return s->result->whole ? clean_up(s, err) : TG_OK;

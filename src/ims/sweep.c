@@ -15,7 +15,9 @@
 typedef struct unit {
     tg_unit_head head;
     uint8_t *results;
-    tg_imager *imager; /* of the unit, where there are fewer than threads; else the thread's */
+    /* of the unit, where there are fewer than threads; else the thread's */
+    tg_imager *imager;
+    tg_image_coder *coder;
 } unit;
 
 typedef struct sweep {
@@ -25,6 +27,7 @@ typedef struct sweep {
     const tg_sweep_options *options;
     const tg_cancel *cancel;
     tg_imager **imagers;
+    tg_image_coder **coders; /* one with each imager, if images are kept; else NULL */
     uint32_t n_imagers;
     unit *units; /* `depth` of them */
     uint32_t depth;
@@ -53,12 +56,13 @@ static uint64_t largest_unit(const tg_unit_plan *p)
 }
 
 /* An imager, and the results of two units: one may wait for its turn while the next is done. */
-static uint64_t worker_bytes(const tg_peaks_info *info, uint64_t largest)
+static uint64_t worker_bytes(const tg_peaks_info *info, uint64_t largest, bool keeps)
 {
     size_t imager = tg_imager_bytes(info);
     if (imager == SIZE_MAX)
         return UINT64_MAX / 4;
-    return imager + 2 * largest * sizeof(tg_ion_result) + 4096;
+    return imager + (keeps ? tg_image_coder_bytes(info->n_pixels, true) : 0) +
+           2 * largest * sizeof(tg_ion_result) + 4096;
 }
 
 /* How many records are made at a time. */
@@ -78,16 +82,16 @@ static uint64_t own_bytes(uint64_t batch_ions, uint64_t n_units)
 }
 
 tg_status tg_sweep_plan(tg_sweep_memory *out, const tg_peaks *peaks, const tg_unit_plan *plan,
-                        uint64_t free, uint32_t width, tg_error *err)
+                        bool keeps, uint64_t free, uint32_t width, tg_error *err)
 {
     uint64_t slot = tg_peaks_slot_bytes(peaks);
     uint64_t n_segments = tg_peaks_get_info(peaks)->n_segments;
     tg_sweep_memory m = {.batch_ions = batch_of(plan, free)};
-    tg_peaks_share share = {.what = "annotating",
-                            .per_worker =
-                                worker_bytes(tg_peaks_get_info(peaks), largest_unit(plan)),
-                            .reach = tg_peaks_reach(peaks, 2 * TG_ION_REACH),
-                            .reach_beside = tg_units_reach(plan, peaks, 2)};
+    tg_peaks_share share = {
+        .what = "annotating",
+        .per_worker = worker_bytes(tg_peaks_get_info(peaks), largest_unit(plan), keeps),
+        .reach = tg_peaks_reach(peaks, 2 * TG_ION_REACH),
+        .reach_beside = tg_units_reach(plan, peaks, 2)};
 
     share.own = own_bytes(m.batch_ions, plan->n_units);
     if (tg_peaks_least(&share, n_segments, slot) > free) { /* more walks then */
@@ -108,7 +112,7 @@ uint64_t tg_sweep_least(const tg_peaks_info *info, uint64_t largest, uint64_t n_
 {
     tg_peaks_share share = {
         .own = own_bytes(largest > LEAST_BATCH ? largest : LEAST_BATCH, n_units),
-        .per_worker = worker_bytes(info, largest)};
+        .per_worker = worker_bytes(info, largest, false)};
     return tg_peaks_least(&share, info->n_segments,
                           tg_peaks_slot_bytes_of(info->segment_peaks));
 }
@@ -141,9 +145,19 @@ static void store_result(unit *u, const tg_ion *ion, const tg_ion_record *rec,
     memcpy(u->results + (size_t)u->head.n_results++ * sizeof r, &r, sizeof r);
 }
 
+static tg_status keep_images(const sweep *w, const tg_imager *imager, tg_image_coder *coder,
+                             const tg_ion *ion, tg_error *err)
+{
+    const tg_touched images = tg_touched_by(imager);
+    tg_bytes record;
+    tg_image_ref ref;
+    TG_TRY(tg_image_encode(coder, &images, &record, err));
+    return tg_keeper_add(w->options->keeper, ion->hash, record, &ref, err);
+}
+
 /* Score one ion; it is stored if that is above 0. */
-static tg_status score_ion(sweep *w, unit *u, tg_imager *imager, const tg_ion_record *rec,
-                           tg_error *err)
+static tg_status score_ion(sweep *w, unit *u, tg_imager *imager, tg_image_coder *coder,
+                           const tg_ion_record *rec, tg_error *err)
 {
     tg_ion ion;
     tg_centroids c;
@@ -166,7 +180,9 @@ static tg_status score_ion(sweep *w, unit *u, tg_imager *imager, const tg_ion_re
         return TG_OK;
     TG_TRY(tg_imager_stats(imager, &c, &stats, w->cancel, err));
     store_result(u, &ion, rec, &c, &scores, &stats);
-    return TG_OK;
+    return coder != NULL && rec->modifier < w->s->n_targets
+               ? keep_images(w, imager, coder, &ion, err)
+               : TG_OK;
 }
 
 static bool is_late(sweep *w)
@@ -195,13 +211,16 @@ static tg_status score_unit(void *user, void *item, uint32_t thread, tg_error *e
     sweep *w = user;
     unit *u = item;
     tg_imager *imager = u->imager != NULL ? u->imager : w->imagers[thread];
+    tg_image_coder *coder = u->imager != NULL   ? u->coder
+                            : w->coders != NULL ? w->coders[thread]
+                                                : NULL;
     uint32_t i = u->head.unit - w->first;
     uint64_t from = w->first_record[i], to = w->first_record[i + 1];
 
     for (uint64_t k = from; k < to; k++) {
         if (k % 64 == 0)
             TG_TRY(tg_cancel_check(w->cancel, err));
-        TG_TRY(score_ion(w, u, imager, &w->records[k], err));
+        TG_TRY(score_ion(w, u, imager, coder, &w->records[k], err));
     }
     u->head.n_ions = to - from;
     return TG_OK;
@@ -272,6 +291,19 @@ static tg_status run_batches(sweep *w, const tg_sweep_memory *m, tg_pool *pool, 
     }
 }
 
+static tg_status make_coders(sweep *w, tg_error *err)
+{
+    if (w->options->keeper == NULL)
+        return TG_OK;
+    w->coders = tg_calloc(w->n_imagers, sizeof(tg_image_coder *));
+    if (w->coders == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "no memory for %u workers", w->n_imagers);
+    for (uint32_t i = 0; i < w->n_imagers; i++)
+        TG_TRY(tg_image_coder_new(&w->coders[i], tg_peaks_get_info(w->peaks)->n_pixels, true,
+                                  err));
+    return TG_OK;
+}
+
 /* With an imager for each thread two units a thread are on their way; else one for each imager,
  * which it brings along. */
 static tg_status make_units(sweep *w, const tg_sweep_memory *m, uint32_t width, tg_error *err)
@@ -287,8 +319,10 @@ static tg_status make_units(sweep *w, const tg_sweep_memory *m, uint32_t width, 
     w->n_imagers = m->workers;
     for (uint32_t i = 0; i < m->workers; i++)
         TG_TRY(tg_imager_new(&w->imagers[i], w->peaks, &w->options->imager, err));
+    TG_TRY(make_coders(w, err));
     for (uint32_t i = 0; i < w->depth; i++) {
         w->units[i].imager = own ? w->imagers[i] : NULL;
+        w->units[i].coder = own && w->coders != NULL ? w->coders[i] : NULL;
         w->units[i].results = tg_alloc(bytes);
         if (w->units[i].results == NULL)
             return tg_fail(err, TG_NO_MEMORY, "no memory for the results of a unit");
@@ -304,11 +338,15 @@ static tg_status make_units(sweep *w, const tg_sweep_memory *m, uint32_t width, 
 
 static void free_units(sweep *w)
 {
-    for (uint32_t i = 0; i < w->n_imagers; i++)
+    for (uint32_t i = 0; i < w->n_imagers; i++) {
         tg_imager_free(w->imagers[i]);
+        if (w->coders != NULL)
+            tg_image_coder_free(w->coders[i]);
+    }
     for (uint32_t i = 0; w->units != NULL && i < w->depth; i++)
         tg_free(w->units[i].results);
     tg_free(w->imagers);
+    tg_free(w->coders);
     tg_free(w->units);
     tg_free(w->records);
     tg_free(w->first_record);
@@ -336,7 +374,8 @@ tg_status tg_sweep_run(const tg_ion_space *s, tg_peaks *peaks, const tg_unit_pla
                .journal = journal,
                .synced_ns = tg_clock_ns()};
 
-    TG_TRY(tg_sweep_plan(&m, peaks, plan, tg_budget_total(budget) - tg_budget_used(budget),
+    TG_TRY(tg_sweep_plan(&m, peaks, plan, options->keeper != NULL,
+                         tg_budget_total(budget) - tg_budget_used(budget),
                          tg_pool_width(tg_runtime_pool(rt)), err));
     uint64_t own = m.total - m.slots * tg_peaks_slot_bytes(peaks);
     TG_TRY(tg_budget_reserve(budget, own, "annotating", err));

@@ -3,6 +3,7 @@
 #ifndef TG_IMS_SWEEP_H
 #define TG_IMS_SWEEP_H
 
+#include "ims/keeper.h"
 #include "ims/results.h"
 #include "ims/units.h"
 
@@ -10,6 +11,7 @@ typedef struct tg_sweep_options {
     tg_imager_options imager;
     uint32_t first_unit, end_unit; /* of the part */
     const uint8_t *unit_done;      /* those that need not be done again */
+    tg_keeper *keeper;             /* of the images of targets; NULL: they are not kept */
     int64_t deadline_ns;           /* no unit is begun after it; INT64_MAX: none */
     tg_progress_fn progress;
     void *progress_user;
@@ -22,10 +24,11 @@ typedef struct tg_sweep_memory {
     uint64_t per_worker, total;
 } tg_sweep_memory;
 
-/* How a sweep would use `free` bytes; TG_OVER_BUDGET with what would be enough. */
+/* How a sweep would use `free` bytes, images kept or not; TG_OVER_BUDGET with what would be
+ * enough. */
 TG_MUST_USE tg_status tg_sweep_plan(tg_sweep_memory *out, const tg_peaks *peaks,
-                                    const tg_unit_plan *plan, uint64_t free, uint32_t width,
-                                    tg_error *err);
+                                    const tg_unit_plan *plan, bool keeps, uint64_t free,
+                                    uint32_t width, tg_error *err);
 
 /* The least free bytes for any of that, before there are peaks or units: of info the pixels,
  * the box and the segments are looked at; `largest`: ions of the largest unit. */

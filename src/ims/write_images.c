@@ -23,12 +23,14 @@
 typedef struct artist {
     tg_imager *imager;
     tg_png *png;
-    float *box; /* width * height */
+    tg_image_coder *coder; /* if images were kept */
+    float *box;            /* width * height */
 } artist;
 
 typedef struct gallery {
     tg_job *j;
     const tg_results *results;
+    const tg_kept *kept; /* NULL: none */
     tg_store *out;
     const tg_cancel *cancel;
     tg_kept_ion *ions;
@@ -36,7 +38,7 @@ typedef struct gallery {
     tg_array *stack;
     artist *artists;
     uint32_t n_artists;
-    atomic_ullong next, n_images;
+    atomic_ullong next, n_images, n_kept;
     tg_reporter *reporter;
 } gallery;
 
@@ -187,53 +189,81 @@ static tg_status make_stack(gallery *g, tg_error *err)
  * --------------------------------------------------------------------------------------- */
 
 /* Image k over the box; pixels without a spectrum are `outside`. */
-static void draw(const gallery *g, const artist *a, int k, float outside)
+static void draw(const gallery *g, const artist *a, const tg_sparse *s, int k, float outside)
 {
     const tg_peaks_info *info = tg_peaks_get_info(g->j->peaks);
-    const float *values = tg_imager_image(a->imager, k);
-    const uint32_t *pixels;
-    size_t n = tg_imager_pixels(a->imager, &pixels);
 
     for (size_t i = 0; i < (size_t)info->width * info->height; i++)
         a->box[i] = outside;
     for (uint64_t i = 0; i < info->n_pixels; i++)
         a->box[info->positions[i]] = 0;
-    for (size_t i = 0; i < n && values != NULL; i++)
-        a->box[info->positions[pixels[i]]] = values[i];
+    for (size_t i = 0; i < s->n[k]; i++)
+        a->box[info->positions[s->pixels[k][i]]] = s->values[k][i];
 }
 
-static tg_status write_png(gallery *g, const artist *a, const char *ion, int k, tg_error *err)
+static tg_status write_png(gallery *g, const artist *a, const char *ion, const tg_sparse *s,
+                           int k, tg_error *err)
 {
     char key[TG_OUT_KEY_BYTES];
     tg_bytes png;
 
-    draw(g, a, k, 0);
+    draw(g, a, s, k, 0);
     TG_TRY(tg_png_encode(a->png, a->box, (tg_png_text){ion, k}, &png, err));
     (void)snprintf(key, sizeof key, "images/%s_%d.png", ion, k);
     atomic_fetch_add(&g->n_images, 1);
     return tg_store_put_lazy(g->out, key, png.data, png.len, g->cancel, err);
 }
 
-static tg_status write_plane(gallery *g, const artist *a, uint64_t i, tg_error *err)
+static tg_status write_plane(gallery *g, const artist *a, const tg_sparse *s, uint64_t i,
+                             tg_error *err)
 {
     const tg_peaks_info *info = tg_peaks_get_info(g->j->peaks);
     uint64_t start[3] = {i, 0, 0}, count[3] = {1, info->height, info->width};
-    draw(g, a, 0, NAN);
+    draw(g, a, s, 0, NAN);
     return tg_array_write(g->stack, start, count, a->box, NULL, g->cancel, err);
+}
+
+static tg_status extract(const gallery *g, const artist *a, const char *ion, tg_sparse *out,
+                         tg_error *err)
+{
+    tg_centroids c;
+    const uint32_t *pixels;
+
+    TG_TRY(tg_imager_centroids(a->imager, ion, &c, err));
+    TG_TRY(tg_imager_extract(a->imager, &c, false, g->cancel, err));
+    const size_t n = tg_imager_pixels(a->imager, &pixels);
+    *out = (tg_sparse){0};
+    for (int k = 0; k < TG_N_IMAGES; k++)
+        if (tg_imager_image(a->imager, k) != NULL) {
+            out->n[k] = (uint32_t)n;
+            out->pixels[k] = pixels;
+            out->values[k] = tg_imager_image(a->imager, k);
+        }
+    return TG_OK;
+}
+
+/* What was kept when the ion was scored; else, or where that is damaged, out of the peaks. */
+static tg_status find_images(gallery *g, const artist *a, const tg_kept_ion *k, const char *ion,
+                             tg_sparse *out, tg_error *err)
+{
+    if (a->coder == NULL || tg_kept_get(g->kept, k->hash, a->coder, out, NULL) != TG_OK)
+        return extract(g, a, ion, out, err);
+    for (int i = 0; i < TG_N_IMAGES; i++)
+        atomic_fetch_add(&g->n_kept, out->n[i] > 0);
+    return TG_OK;
 }
 
 static tg_status show_ion(gallery *g, const artist *a, uint64_t i, tg_error *err)
 {
     tg_ion ion;
-    tg_centroids c;
+    tg_sparse s;
 
     TG_TRY(tg_ion_make_at(g->j->space, g->ions[i].formula, g->ions[i].target, &ion, err));
-    TG_TRY(tg_imager_centroids(a->imager, ion.text, &c, err));
-    TG_TRY(tg_imager_extract(a->imager, &c, false, g->cancel, err));
+    TG_TRY(find_images(g, a, &g->ions[i], ion.text, &s, err));
     for (int k = 0; k < TG_N_IMAGES; k++)
-        if (tg_imager_image(a->imager, k) != NULL)
-            TG_TRY(write_png(g, a, ion.text, k, err));
-    TG_TRY(write_plane(g, a, i, err));
+        if (s.n[k] > 0)
+            TG_TRY(write_png(g, a, ion.text, &s, k, err));
+    TG_TRY(write_plane(g, a, &s, i, err));
     tg_reporter_add(g->reporter, 1, 0);
     return TG_OK;
 }
@@ -254,12 +284,12 @@ static tg_status show_some(void *user, uint64_t lane, uint32_t thread, tg_error 
 /* --- All of them
  * ------------------------------------------------------------------------------------- */
 
-static uint64_t artist_bytes(const tg_peaks_info *info)
+static uint64_t artist_bytes(const tg_peaks_info *info, bool kept)
 {
     uint64_t box = (uint64_t)info->width * info->height * sizeof(float);
     /* the stack's chunk encoded and decoded, its context */
-    return tg_imager_bytes(info) + box + tg_png_bytes(info->width, info->height) + 4 * box +
-           MARGIN;
+    return tg_imager_bytes(info) + (kept ? tg_image_coder_bytes(info->n_pixels, false) : 0) +
+           box + tg_png_bytes(info->width, info->height) + 4 * box + MARGIN;
 }
 
 static tg_status new_png(tg_png **out, const tg_peaks_info *info, tg_error *err)
@@ -277,6 +307,8 @@ static tg_status make_artists(gallery *g, uint32_t n, tg_error *err)
     for (uint32_t i = 0; i < n; i++) {
         TG_TRY(tg_imager_new(&g->artists[i].imager, g->j->peaks, &g->j->imager, err));
         TG_TRY(new_png(&g->artists[i].png, info, err));
+        if (g->kept != NULL)
+            TG_TRY(tg_image_coder_new(&g->artists[i].coder, info->n_pixels, false, err));
         g->artists[i].box = tg_alloc_array((size_t)info->width * info->height, sizeof(float));
         if (g->artists[i].box == NULL)
             return tg_fail(err, TG_NO_MEMORY, "no memory for an image");
@@ -320,13 +352,13 @@ static uint64_t list_bytes(uint64_t n)
            (n < MOST_CHANNELS ? n : MOST_CHANNELS) * CHANNEL_BYTES;
 }
 
-static tg_status plan_artists(tg_job *j, uint64_t own, uint32_t *n, uint32_t *slots,
-                              tg_error *err)
+static tg_status plan_artists(const tg_job *j, bool kept, uint64_t own, uint32_t *n,
+                              uint32_t *slots, tg_error *err)
 {
     uint64_t free = tg_budget_total(j->budget) - tg_budget_used(j->budget);
     uint64_t reach = tg_peaks_reach(j->peaks, 2 * TG_ION_REACH);
     tg_peaks_share share = {"writing the images", own,
-                            artist_bytes(tg_peaks_get_info(j->peaks)), reach, reach};
+                            artist_bytes(tg_peaks_get_info(j->peaks), kept), reach, reach};
     return tg_peaks_divide(&share, tg_peaks_get_info(j->peaks)->n_segments,
                            tg_peaks_slot_bytes(j->peaks), free,
                            tg_pool_width(tg_runtime_pool(j->rt)), n, slots, err);
@@ -334,7 +366,7 @@ static tg_status plan_artists(tg_job *j, uint64_t own, uint32_t *n, uint32_t *sl
 
 uint64_t tg_write_images_least(const tg_peaks_info *info, uint64_t n_ions)
 {
-    tg_peaks_share share = {.own = list_bytes(n_ions), .per_worker = artist_bytes(info)};
+    tg_peaks_share share = {.own = list_bytes(n_ions), .per_worker = artist_bytes(info, false)};
     uint64_t pngs =
         tg_peaks_least(&share, info->n_segments, tg_peaks_slot_bytes_of(info->segment_peaks));
     uint64_t matrix = list_bytes(n_ions) + tg_anndata_memory(info);
@@ -346,6 +378,7 @@ static void free_artists(gallery *g)
     for (uint32_t i = 0; i < g->n_artists; i++) {
         tg_imager_free(g->artists[i].imager);
         tg_png_free(g->artists[i].png);
+        tg_image_coder_free(g->artists[i].coder);
         tg_free(g->artists[i].box);
     }
     tg_free(g->artists);
@@ -363,19 +396,23 @@ static tg_status write_matrix(const gallery *g, tg_error *err)
 }
 
 tg_status tg_write_images(tg_job *j, const tg_results *results, const tg_ranking *ranking,
-                          tg_store *out, uint64_t *n_images, const tg_cancel *cancel,
-                          tg_error *err)
+                          const tg_kept *kept, tg_store *out, uint64_t *n_images,
+                          uint64_t *n_kept, const tg_cancel *cancel, tg_error *err)
 {
-    gallery g = {.j = j, .results = results, .out = out, .cancel = cancel};
+    const tg_peaks_info *info = tg_peaks_get_info(j->peaks);
+    gallery g = {.j = j, .results = results, .kept = kept, .out = out, .cancel = cancel};
     uint64_t n = 0;
     uint32_t n_artists, slots;
 
-    *n_images = 0;
+    *n_images = *n_kept = 0;
     for (uint64_t i = 0; i < ranking->n_rows; i++)
         n += is_shown(j, &ranking->rows[i]);
-    uint64_t own = list_bytes(n);
-    TG_TRY(plan_artists(j, own, &n_artists, &slots, err));
-    uint64_t bytes = own + n_artists * artist_bytes(tg_peaks_get_info(j->peaks));
+    const uint64_t own = list_bytes(n);
+    if (kept == NULL || plan_artists(j, true, own, &n_artists, &slots, NULL) != TG_OK) {
+        g.kept = NULL;
+        TG_TRY(plan_artists(j, false, own, &n_artists, &slots, err));
+    }
+    uint64_t bytes = own + n_artists * artist_bytes(info, g.kept != NULL);
     TG_TRY(tg_budget_reserve(j->budget, bytes, "ion images", err));
     g.ions = tg_alloc_array(n + 1, sizeof *g.ions);
     tg_status st = g.ions == NULL ? tg_fail(err, TG_NO_MEMORY, "no memory for images") : TG_OK;
@@ -387,6 +424,7 @@ tg_status tg_write_images(tg_job *j, const tg_results *results, const tg_ranking
         st = show_all(&g, ranking, n_artists, err);
     tg_peaks_uncache(j->peaks);
     *n_images = atomic_load(&g.n_images);
+    *n_kept = atomic_load(&g.n_kept);
     tg_reporter_free(g.reporter);
     free_artists(&g);
     tg_budget_release(j->budget, bytes - own);

@@ -33,11 +33,12 @@ TG_MUST_USE tg_status tg_write_manifest(const tg_job *j, const tg_results *resul
 /* What a manifest says came of it, into r. TG_INVALID: it is of other data or options. */
 TG_MUST_USE tg_status tg_read_manifest(const tg_job *j, const char *text, size_t len,
                                        tg_annotate_result *r, tg_error *err);
-/* tic.png; the ion images as PNG, and their first peaks as one OME-Zarr stack. */
+/* tic.png; the ion images as PNG (those that `kept` has are not extracted; NULL: none), and
+ * their first peaks as one OME-Zarr stack. */
 TG_MUST_USE tg_status tg_write_images(tg_job *j, const tg_results *results,
-                                      const tg_ranking *ranking, tg_store *out,
-                                      uint64_t *n_images, const tg_cancel *cancel,
-                                      tg_error *err);
+                                      const tg_ranking *ranking, const tg_kept *kept,
+                                      tg_store *out, uint64_t *n_images, uint64_t *n_kept,
+                                      const tg_cancel *cancel, tg_error *err);
 /* An ion whose images are written, once, whatever the databases that hold it. */
 typedef struct tg_kept_ion {
     double mz;

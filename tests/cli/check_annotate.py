@@ -6,6 +6,7 @@
 DATA: the folder tests/data/ims. Names are those of the functions below without `check_`.
 """
 import csv
+import fcntl
 import hashlib
 import json
 import os
@@ -214,6 +215,47 @@ def check_ion():
         assert words in told, (ion, told)
     assert "holds an annotation" in call(*data(), whole(), "--ion", "C6H12O6+Na", want=2)["error"]["message"]
     assert "OUT is missing" in call(*data(), "--db", OWN / "db.csv", want=2)["error"]["message"]
+
+
+def check_kept():
+    """Images are kept while ions are scored where their FDR is not known; what is lost of them is extracted again."""
+    want = files(whole())
+    assert call(*data(), "single", *OPTIONS)["images_kept"] == 0
+    everything = call(*data(), "all", *OPTIONS, "--images", "all")
+    assert everything["images_kept"] == everything["images"] > 400 and everything["spilled_bytes"] > 100000, everything
+    assert not pathlib.Path("all.tidegate").exists()
+    for i in range(2):
+        call(*data(), "kept", *OPTIONS, "--part", f"{i}/3")
+    spill = pathlib.Path("kept.tidegate/spill")
+    first, second = sorted(spill.iterdir(), key=lambda p: p.stat().st_size)
+    first.write_bytes(first.read_bytes()[:-9])  # as a kill would leave it
+    damaged = bytearray(second.read_bytes())
+    for at in range(1000, len(damaged) - 20000, 5000):
+        damaged[at] ^= 0x20
+    second.write_bytes(damaged)
+    (spill / "1-2-000000.blk").write_bytes(b"")
+    out = call(*data(), "kept", *OPTIONS, "--part", "2/3")
+    assert out["whole"] and 0 < out["images_kept"] < out["images"], out
+    assert files("kept") == want
+    assert not pathlib.Path("kept.tidegate").exists()
+    assert files("single") == want
+
+
+def check_clean():
+    """What a dead run left goes, kept images too; a live one's stays."""
+    call(*data(), "part", *OPTIONS, "--part", "0/2")
+    side = pathlib.Path("part.tidegate")
+    there = files(side)
+    assert any(name.startswith("spill/") for name in there), sorted(there)
+    with open(side / "part-0-of-2.lock", "r+") as lock:  # as a process at work holds it
+        fcntl.fcntl(lock, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))
+        told = call("clean", "part", want=2)
+        assert "a process is at work" in told["error"]["message"], told
+        busy = call(*data(), "part", *OPTIONS, "--part", "0/2", "--resume", want=75)
+        assert "another process is at it" in busy["error"]["message"], busy
+    assert files(side) == there
+    assert call("clean", "part", "--dry-run")["removed"] == len(there) and files(side) == there
+    assert call("clean", "part")["removed"] == len(there) and not side.exists()
 
 
 def check_report():
