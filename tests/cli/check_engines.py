@@ -22,6 +22,7 @@ import time
 TIDEGATE, DATA = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve() / "synthetic-own"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
+LITHOPS = os.environ.get("TG_LITHOPS_PYTHON", str(ROOT / "build" / "venv" / "lithops" / "bin" / "python"))
 DASK = os.environ.get("TG_DASK_PYTHON", str(ROOT / "build" / "venv" / "dask" / "bin" / "python"))
 N, SECONDS = 3, 240
 
@@ -166,6 +167,43 @@ def check_dask(env):
     command = ["sh", "-c", 'i=$1; shift; TG_INDEX=${i%/*} exec ./victim.sh "$@" --part "$i"', "part", "{part}",
                *JOB.any_part()]
     run(DASK, EXAMPLES / "parts_dask.py", N, *command, **env)
+
+
+# Part 1 is killed as by the others; part 2 comes to a deadline the first time.
+LATE = """#!/bin/sh
+i=$1
+shift
+export TG_INDEX="${i%/*}"
+[ "$TG_INDEX" != 2 ] || [ "$TG_LATE" != yes ] || ! mkdir late 2>/dev/null || exec "$@" --part "$i" --deadline 1ms
+exec ./victim.sh "$@" --part "$i"
+"""
+
+
+def check_lithops(env):
+    """What is killed and what comes to its deadline goes out again, until all parts are done."""
+    if not os.path.exists(LITHOPS):
+        print("no environment lithops")
+        sys.exit(77)
+    pathlib.Path("late.sh").write_text(LATE)
+    pathlib.Path("late.sh").chmod(0o755)
+    here, annotates = pathlib.Path().resolve(), sys.argv[4] == "annotate"
+    # Lithops' own files stay in this folder, and no cleaner of its outlives the test.
+    pathlib.Path("lithops.yaml").write_text(f"""lithops:
+    backend: localhost
+    storage: localhost
+    data_cleaner: false
+    telemetry: false
+    log_level: WARNING
+localhost:
+    runtime: {LITHOPS}
+    worker_processes: {N}
+""")
+    (here / "tmp").mkdir()
+    told = run(LITHOPS, EXAMPLES / "parts_lithops.py", N, "./late.sh", "{part}", *JOB.any_part(), **env,
+               TG_LATE="yes" if annotates else "no",               LITHOPS_CONFIG_FILE=str(here / "lithops.yaml"), TMPDIR=str(here / "tmp"), HOME=str(here))
+    assert pathlib.Path("late").is_dir() == annotates, "no part came to its deadline"
+    rounds = told.splitlines()
+    assert len(rounds) >= 2 and rounds[-1] == f"{N} of {N} parts done", told
 
 
 def free_ports():

@@ -16,7 +16,7 @@ MIB = 1 << 20
 ALLOWED = 16 * MIB  # beside the budget: code, libraries, stacks
 # shape, peaks a spectrum, least peaks in all, budget, options; the other run has PLENTY
 CASES = {
-    "small": ("100,120", "250", 3_000_000, "24MiB", ["--segment", "1MiB"]),
+    "small": ("100,120", "250", 3_000_000, "32MiB", ["--segment", "1MiB"]),
     "60m": ("300,400", "500", 59_000_000, "128MiB", []),
     "250m": ("300,400", "2100", 249_000_000, "256MiB", []),
 }
