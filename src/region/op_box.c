@@ -2,6 +2,7 @@
  * minimum_filter, maximum_filter and uniform_filter in mode reflect. All but median go one axis
  * after the other. */
 #include "region/op.h"
+#include "region/op_median.h"
 
 #include <math.h>
 #include <string.h>
@@ -130,6 +131,13 @@ static size_t window_items(const tg_op *op, uint32_t ndim)
     return n;
 }
 
+/* Numbers of up to 16 bits, and not too many: tg_median_row(). */
+static bool is_small(const tg_op *op, uint32_t ndim)
+{
+    return op->method == BOX_MEDIAN && op->in_dtype.kind != TG_DT_FLOAT &&
+           op->in_dtype.size <= 2 && window_items(op, ndim) <= TG_MOST_MEDIAN;
+}
+
 /* The region grown by the reach, where each of its positions lies, and a window of median. */
 static uint64_t scratch_box(const tg_op *op, const tg_shape *in, const tg_shape *out)
 {
@@ -142,7 +150,8 @@ static uint64_t scratch_box(const tg_op *op, const tg_shape *in, const tg_shape 
     }
     if (tg_shape_items(&grown, &n, NULL) != TG_OK || n > UINT64_MAX / 64)
         return UINT64_MAX;
-    return (n + window_items(op, out->ndim)) * sizeof(cell) + positions * sizeof(uint64_t);
+    return (n + window_items(op, out->ndim)) * sizeof(cell) + positions * sizeof(uint64_t) +
+           (is_small(op, out->ndim) ? (n + TG_OP_BLOCK) * sizeof(int16_t) : 0);
 }
 
 /* --- Work --- */
@@ -153,6 +162,7 @@ typedef struct box {
     tg_shape shape;              /* of the cells; shrinks with each axis done */
     uint64_t *from[TG_MAX_NDIM]; /* where in `in` each position lies */
     cell *cells, *window;
+    int16_t *small; /* of the cells, and room for TG_OP_BLOCK more; NULL: not small */
 } box;
 
 static void load_box(const box *b)
@@ -277,13 +287,59 @@ static tg_status fold_median(const box *b, const tg_cancel *cancel, tg_error *er
     return TG_OK;
 }
 
-static tg_status run_box(box *b, const tg_cancel *cancel, tg_error *err)
+/* Where the items of the window lie for the first item of a row of OUT. */
+static size_t window_places(const box *b, const uint64_t *index, const int16_t **from)
+{
+    size_t n = 0;
+    tg_rows r;
+    tg_rows_of(&r, b->shape.ndim, b->op->size);
+    do {
+        size_t at = 0;
+        for (uint32_t d = 0; d < b->shape.ndim; d++)
+            at =
+                at * (size_t)b->shape.n[d] + (d < r.ndim ? (size_t)(index[d] + r.index[d]) : 0);
+        for (size_t i = 0; i < r.length; i++)
+            from[n++] = b->small + at + i;
+    } while (tg_rows_next(&r));
+    return n;
+}
+
+static tg_status fold_small(const box *b, uint64_t items, const tg_cancel *cancel,
+                            tg_error *err)
+{
+    const bool is_unsigned = b->op->in_dtype.kind == TG_DT_UINT && b->op->in_dtype.size == 2;
+    const double offset = is_unsigned ? 32768 : 0;
+    const int16_t *from[TG_MOST_MEDIAN];
+    int16_t *made = b->small + items;
+    cell *to = b->cells;
+    tg_rows r;
+    for (uint64_t i = 0; i < items; i++)
+        b->small[i] = (int16_t)(double_of_key(b->cells[i]) - offset);
+    tg_rows_of(&r, b->c->out.ndim, b->c->out.shape);
+    do {
+        TG_TRY(tg_cancel_check(cancel, err));
+        const size_t n = window_places(b, r.index, from);
+        for (size_t at = 0; at < r.length; at += TG_OP_BLOCK) {
+            const size_t m = r.length - at < TG_OP_BLOCK ? r.length - at : TG_OP_BLOCK;
+            tg_median_row(from, n, m, made);
+            for (size_t i = 0; i < m; i++)
+                *to++ = key_of_double(made[i] + offset);
+            for (size_t i = 0; i < n; i++)
+                from[i] += m;
+        }
+    } while (tg_rows_next(&r));
+    return TG_OK;
+}
+
+static tg_status run_box(box *b, uint64_t items, const tg_cancel *cancel, tg_error *err)
 {
     const cell *src = b->cells;
     const tg_region_call *c = b->c;
     tg_rows r;
     load_box(b);
-    if (b->op->method == BOX_MEDIAN)
+    if (b->small != NULL)
+        TG_TRY(fold_small(b, items, cancel, err));
+    else if (b->op->method == BOX_MEDIAN)
         TG_TRY(fold_median(b, cancel, err));
     for (uint32_t d = 0; b->op->method != BOX_MEDIAN && d < c->out.ndim; d++) {
         TG_TRY(tg_cancel_check(cancel, err));
@@ -318,13 +374,17 @@ static tg_status call_box(const tg_op *op, const tg_region_call *c, const tg_can
     size_t window = window_items(op, c->out.ndim);
     TG_AUTO(tg_mem_ptr) cells = tg_alloc_array((size_t)items + window, sizeof(cell));
     TG_AUTO(tg_mem_ptr) table = tg_alloc_array((size_t)positions, sizeof(uint64_t));
-    if (cells == NULL || table == NULL)
+    const bool is_tiny = is_small(op, c->out.ndim);
+    TG_AUTO(tg_mem_ptr)
+    small = is_tiny ? tg_alloc_array((size_t)items + TG_OP_BLOCK, sizeof(int16_t)) : NULL;
+    if (cells == NULL || table == NULL || (is_tiny && small == NULL))
         return tg_fail(err, TG_NO_MEMORY, "no memory for a block of %zu numbers",
                        (size_t)items);
+    b.small = small;
     b.cells = cells;
     b.window = b.cells + items;
     tg_call_reflect(c, op->below, &b.shape, table, b.from);
-    return run_box(&b, cancel, err);
+    return run_box(&b, items, cancel, err);
 }
 
 const tg_op_kind tg_ops_box[] = {
