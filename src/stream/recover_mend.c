@@ -152,14 +152,16 @@ static tg_status mend_shard(recovery *r, tg_lane *n, tg_found_lane *f,
     return seal(r, n, shard, err);
 }
 
+/* Those that the tail file has frames for are mended when these are written: there is room for
+ * one open shard, and a later one may have been begun. */
 tg_status tg_recover_shards(recovery *r, tg_lane *n, tg_found_lane *f, tg_error *err)
 {
     const tg_found_shard *s = f->shards.items;
 
     TG_TRY(find_tail_shards(r, n, f, err));
-    /* In order of their numbers: the one that stays open for the tail is the last. */
     for (size_t i = 0; i < f->shards.n; i++)
-        TG_TRY(mend_shard(r, n, f, &s[i], err));
+        if (tg_map_get(&f->tail_shards, s[i].number) == 0)
+            TG_TRY(mend_shard(r, n, f, &s[i], err));
     return TG_OK;
 }
 
@@ -216,6 +218,25 @@ static tg_status write_layer(recovery *r, tg_lane *n, tg_found_lane *f, size_t f
     return TG_OK;
 }
 
+/* The shard that a layer of the tail goes into, with what it has: once, for it is sealed after.
+ */
+static tg_status open_shard_of(recovery *r, tg_lane *n, tg_found_lane *f, uint64_t layer,
+                               tg_error *err)
+{
+    uint64_t number = n->layout.sharded ? tg_layout_shard(&n->layout, layer) : 0;
+
+    if (!n->layout.sharded || (n->current != NULL && n->current->number == number))
+        return TG_OK;
+    if (n->current != NULL)
+        TG_TRY(seal(r, n, n->current, err));
+    const tg_found_shard *found = tg_found_shard_of(f, number);
+    if (found == NULL || tg_map_get(&f->tail_shards, number) == 0)
+        return TG_OK;
+    TG_TRY(mend_shard(r, n, f, found, err));
+    tg_map_clear(&f->tail_shards, number);
+    return TG_OK;
+}
+
 tg_status tg_recover_tail(recovery *r, tg_lane *n, tg_found_lane *f, tg_error *err)
 {
     const tg_found_tail *t = f->tails.items;
@@ -227,10 +248,7 @@ tg_status tg_recover_tail(recovery *r, tg_lane *n, tg_found_lane *f, tg_error *e
             first = i;
         if (!tail_counts(f, &t[i], slots))
             continue;
-        tg_shard *before = n->current;
-        if (before != NULL &&
-            before->number != tg_layout_shard(&n->layout, t[first].record.layer))
-            TG_TRY(seal(r, n, before, err));
+        TG_TRY(open_shard_of(r, n, f, t[first].record.layer, err));
         TG_TRY(write_layer(r, n, f, first, slots, err));
         while (i + 1 < f->tails.n && t[i + 1].record.layer == t[first].record.layer)
             i++;
