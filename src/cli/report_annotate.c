@@ -118,7 +118,7 @@ static size_t choose_curves(const report_annotate *r, const report_curve *out[MO
         size_t better = 0;
         for (size_t k = 0; k < r->n_curves; k++)
             better += r->curve[k].sure > r->curve[i].sure ||
-                      (r->curve[k].sure == r->curve[i].sure && k < i);
+                      (k < i && r->curve[k].sure == r->curve[i].sure);
         if (better < MOST_CURVES)
             out[n++] = &r->curve[i];
     }

@@ -65,9 +65,9 @@ static tg_status open_out(stage *s, tg_error *err)
     return tg_fail(err, TG_EXISTS, "'%s' holds an annotation", s->j->o.out);
 }
 
-const char *const tg_output_names[] = {"annotations.csv",  "fdr_curve.csv",     "scores.csv",
-                                       "tic.png",          "zarr.json",         "images/",
-                                       "ion_images.zarr/", TG_ANNDATA_NAME "/", NULL};
+const char *const tg_output_names[] = {"annotations.csv",  "fdr_curve.csv",   "scores.csv",
+                                       "tic.png",          "zarr.json",       "images/",
+                                       "ion_images.zarr/", TG_ANNDATA_FOLDER, NULL};
 
 /* Results go to a local folder, so folders in it can go whole. */
 static tg_status remove_old_results(stage *s, tg_error *err)

@@ -135,8 +135,9 @@ static tg_status write_spatial(const sheet *s, tg_error *err)
         const uint64_t count[2] = {shape[0] - first < chunk[0] ? shape[0] - first : chunk[0],
                                    2};
         for (uint64_t i = 0; i < count[0]; i++) {
-            xy[2 * i] = s->info->positions[first + i] % s->info->width;
-            xy[2 * i + 1] = s->info->positions[first + i] / s->info->width;
+            const uint32_t at = s->info->positions[first + i], row = at / s->info->width;
+            xy[2 * i] = at % s->info->width;
+            xy[2 * i + 1] = row;
         }
         TG_TRY(tg_array_write(array, start, count, xy, NULL, s->cancel, err));
     }

@@ -6,8 +6,9 @@
 #include "ims/rank.h"
 #include "zarr/zarr.h"
 
-#define TG_OUT_KEY_BYTES 256
-#define TG_ANNDATA_NAME  "anndata.zarr"
+#define TG_OUT_KEY_BYTES  256
+#define TG_ANNDATA_NAME   "anndata.zarr"
+#define TG_ANNDATA_FOLDER "anndata.zarr/"
 
 #define TG_ANNOTATION_COLUMNS                                                              \
     "database,formula,adduct,neutral_loss,chem_mod,ion,mz,fdr,msm,chaos,spatial,spectral," \
