@@ -177,6 +177,35 @@ TG_API TG_MUST_USE tg_status tg_annotate(tg_runtime *rt, const tg_annotate_optio
                                          tg_annotate_result *result, const tg_cancel *cancel,
                                          tg_error *err);
 
+/* --- What it will take ------------------------------------------------------------ */
+
+typedef struct tg_annotate_stage {
+    uint64_t memory_bytes; /* reserved of the budget, at most */
+    double seconds;        /* an estimate, from samples measured on this machine */
+} tg_annotate_stage;
+
+typedef struct tg_annotate_forecast {
+    size_t size; /* sizeof(tg_annotate_forecast), set by the caller */
+    uint64_t spectra, pixels, peaks, formulas, segments;
+    uint64_t ions;      /* before equal ones are joined */
+    bool sorted_before; /* an earlier run's sorted peaks are there */
+    uint32_t workers;   /* ions scored side by side */
+    uint64_t spilled_bytes, budget_bytes;
+    tg_annotate_stage sort, score;
+    tg_annotate_stage rank,
+        images;            /* memory: as if every ion had a score, capped at the budget */
+    uint64_t memory_bytes; /* of the stage that takes most */
+    double seconds;
+} tg_annotate_forecast;
+
+/* Memory and time of an annotation by these options, stage by stage. Nothing is written, and
+ * little is read: the .imzML, if no run has sorted the peaks yet, and samples. Refuses what
+ * tg_annotate() would refuse, with the same words. */
+TG_API TG_MUST_USE tg_status tg_annotate_plan(tg_runtime *rt,
+                                              const tg_annotate_options *options,
+                                              tg_annotate_forecast *out,
+                                              const tg_cancel *cancel, tg_error *err);
+
 /* --- One ion ------------------------------------------------------------------ */
 
 typedef struct tg_ion_peak {

@@ -52,6 +52,8 @@ static const cli_option options_table[] = {
     {"lenient", CLI_FLAG, AT(lenient), NULL,
      "leave out broken spectra, use a cut file as far as it goes (exit 3)"},
     {"duplicates", CLI_CHOICE, AT(duplicates), "sum|error", "two spectra on one pixel (sum)"},
+    {"plan", CLI_FLAG, AT(plan), NULL,
+     "only say what memory and time each stage will take; writes nothing"},
     {"ion", CLI_TEXT, AT(ion), "F+A",
      "show this one ion, such as C37H71O8P+K; its images go to OUT, if given; no --db"},
     {"report", CLI_TEXT, AT(report), "FILE.html",
@@ -354,6 +356,71 @@ static int show_ion(cli *c, const annotate_options *o, tg_runtime *rt,
     return CLI_DONE;
 }
 
+/* --- What it will take ------------------------------------------------------------------- */
+
+static void plan_json(cli *c, const tg_annotate_forecast *f)
+{
+    static const char *const names[] = {"sort", "score", "rank", "images"};
+    const tg_annotate_stage *stages[] = {&f->sort, &f->score, &f->rank, &f->images};
+    json_out *j = &c->json;
+    json_u64(j, "spectra", f->spectra);
+    json_u64(j, "pixels", f->pixels);
+    json_u64(j, "peaks", f->peaks);
+    json_u64(j, "formulas", f->formulas);
+    json_u64(j, "ions", f->ions);
+    json_u64(j, "segments", f->segments);
+    json_bool(j, "sorted_before", f->sorted_before);
+    json_u64(j, "workers", f->workers);
+    json_u64(j, "spilled_bytes", f->spilled_bytes);
+    json_open_list(j, "stages");
+    for (int i = 0; i < 4; i++) {
+        json_open(j, NULL);
+        json_text(j, "name", names[i]);
+        json_u64(j, "memory_bytes", stages[i]->memory_bytes);
+        json_double(j, "seconds", stages[i]->seconds);
+        json_close(j);
+    }
+    json_close_list(j);
+    json_u64(j, "memory_bytes", f->memory_bytes);
+    json_u64(j, "budget_bytes", f->budget_bytes);
+    json_double(j, "seconds", f->seconds);
+    json_u64(j, "rss_bytes_peak", cli_rss_peak());
+}
+
+static void plan_text(const cli *c, const tg_annotate_forecast *f)
+{
+    static const char *const names[] = {"sort", "score", "rank", "images"};
+    const tg_annotate_stage *stages[] = {&f->sort, &f->score, &f->rank, &f->images};
+    char text[24];
+    if (c->common->json)
+        return;
+    (void)printf("%" PRIu64 " spectra, %" PRIu64 " peaks%s; %" PRIu64 " formulas, %" PRIu64
+                 " ions, %" PRIu32 " at a time\n\n%-8s %12s %10s\n",
+                 f->spectra, f->peaks, f->sorted_before ? ", sorted before" : "", f->formulas,
+                 f->ions, f->workers, "stage", "memory, most", "about");
+    for (int i = 0; i < 4; i++)
+        (void)printf("%-8s %12s %8.1f s\n", names[i],
+                     cli_bytes_text(stages[i]->memory_bytes, text, sizeof text),
+                     stages[i]->seconds);
+    (void)printf("%-8s %12s %8.1f s\n", "all",
+                 cli_bytes_text(f->memory_bytes, text, sizeof text), f->seconds);
+    if (f->spilled_bytes > 0)
+        (void)printf("\n%s of sorted runs on the disk while the peaks are sorted\n",
+                     cli_bytes_text(f->spilled_bytes, text, sizeof text));
+}
+
+static int show_plan(cli *c, tg_runtime *rt, const tg_annotate_options *request)
+{
+    tg_annotate_forecast f = {.size = sizeof f};
+    tg_status st = tg_annotate_plan(rt, request, &f, c->cancel, &c->err);
+    if (st != TG_OK)
+        return st == TG_CANCELLED ? CLI_TRY_AGAIN : cli_refused(c);
+    cli_no_error(c);
+    plan_json(c, &f);
+    plan_text(c, &f);
+    return CLI_DONE;
+}
+
 static int run(cli *c, void *options)
 {
     CLI_AUTO(cli_auto_runtime) tg_runtime *rt = NULL;
@@ -370,6 +437,8 @@ static int run(cli *c, void *options)
         return CLI_USAGE;
     if (o->ion != NULL)
         return show_ion(c, o, rt, &request);
+    if (o->plan)
+        return show_plan(c, rt, &request);
     tg_status st = tg_annotate(rt, &request, &r, c->cancel, &c->err);
     cli_progress_end(&c->progress);
     if (st == TG_OK)

@@ -14,7 +14,6 @@
 
 #define JOURNAL_ROOM  ((size_t)256 << 10)
 #define MOST_MANIFEST ((size_t)64 << 20)
-#define MOST_KEPT     ((uint64_t)64 << 20) /* of memory, for images until they are written */
 
 typedef struct stage {
     tg_job *j;
@@ -144,33 +143,20 @@ static tg_status fits(const tg_job *j, tg_error *err)
                          tg_pool_width(tg_runtime_pool(j->rt)), err);
 }
 
-/* Images whose FDR is not known when they are there: of parts, which another process merges,
- * and where all are wanted. One process that wants the best ones extracts those again. */
-static bool keeps_images(const tg_job *j)
-{
-    return j->o.images == TG_IMAGES_ALL || (j->o.images == TG_IMAGES_FDR && j->o.n_parts > 1);
-}
-
-/* An eighth of what is free, where the sweep still has room beside it. */
 static tg_status make_keeper(stage *s, tg_keeper **out, tg_error *err)
 {
     tg_job *j = s->j;
-    const uint64_t n_pixels = tg_peaks_get_info(j->peaks)->n_pixels;
-    const uint64_t free = tg_budget_total(j->budget) - tg_budget_used(j->budget);
-    const uint64_t room = free / 8 < MOST_KEPT ? free / 8 : MOST_KEPT;
-    tg_sweep_memory m;
+    const uint64_t room =
+        tg_job_kept_room(j, tg_budget_total(j->budget) - tg_budget_used(j->budget));
 
-    if (!keeps_images(j))
-        return TG_OK;
-    if (room < tg_keeper_least_bytes(n_pixels) ||
-        tg_sweep_plan(&m, j->peaks, j->plan, true, free - room,
-                      tg_pool_width(tg_runtime_pool(j->rt)), NULL) != TG_OK) {
+    if (room > 0)
+        return tg_keeper_new(out, &s->side, j->scores_crc32c,
+                             tg_peaks_get_info(j->peaks)->n_pixels, room, j->budget, err);
+    if (tg_job_keeps_images(j))
         tg_runtime_log(j->rt,
                        "no memory to keep images while ions are scored: they are extracted "
                        "again");
-        return TG_OK;
-    }
-    return tg_keeper_new(out, &s->side, j->scores_crc32c, n_pixels, room, j->budget, err);
+    return TG_OK;
 }
 
 static tg_status score(stage *s, tg_error *err)
@@ -252,7 +238,7 @@ static tg_status write_images(stage *s, const tg_results *results, const tg_rank
     TG_AUTO_PTR(tg_kept) kept = NULL;
     tg_error why = {0};
 
-    if (keeps_images(j) &&
+    if (tg_job_keeps_images(j) &&
         tg_kept_open(&kept, &s->side, j->scores_crc32c, tg_peaks_get_info(j->peaks)->n_pixels,
                      j->budget, &why) != TG_OK)
         tg_runtime_log(j->rt, "kept images are not used: %s", why.msg);

@@ -21,8 +21,9 @@
 #define DEFAULT_SEED   42
 #define LEAST_SEGMENT  ((uint64_t)4096)
 #define MANY_IMAGES    ((uint64_t)1024)
-#define SCORED_BYTES   ((uint64_t)512) /* results and ranks beside each that is kept */
-#define MAX_MZ_WIDTH   1e5             /* ppm */
+#define SCORED_BYTES   ((uint64_t)512)      /* results and ranks beside each that is kept */
+#define MOST_KEPT      ((uint64_t)64 << 20) /* of memory, for images until they are written */
+#define MAX_MZ_WIDTH   1e5                  /* ppm */
 
 double tg_job_seconds(int64_t since_ns)
 {
@@ -338,6 +339,24 @@ static tg_status open_peaks(tg_job *j, tg_error *err)
     return tg_peaks_open(&j->peaks, j->peak_home, j->peak_prefix, j->budget, j->cancel, err);
 }
 
+tg_status tg_job_find_peaks(tg_job *j, tg_error *err)
+{
+    const tg_store_options options = {.size = sizeof options, .mode = TG_STORE_READ};
+    TG_AUTO(tg_text) path = {0};
+
+    if (!is_local(j->o.data))
+        return TG_NOT_FOUND;
+    tg_text_addf(&path, "%s.tidegate", j->o.data);
+    TG_TRY(tg_text_status(&path, err));
+    if (tg_store_open_fs(&j->peak_home, path.data, &options, NULL) != TG_OK)
+        return TG_NOT_FOUND;
+    tg_identity_recall(&j->data, &j->source, j->o.data, j->peak_home, j->cancel);
+    if (j->data.digest[0] == '\0')
+        TG_TRY(tg_identity_make(&j->data, &j->source, NULL, j->sorting, err));
+    TG_TRY(name_peaks(j, err));
+    return open_peaks(j, err);
+}
+
 static bool is_peak_store(void *user, const char *name)
 {
     bool *found = user;
@@ -355,13 +374,16 @@ static tg_status is_first_run(tg_job *j, bool *first, tg_error *err)
     return TG_OK;
 }
 
-/* Segments and pixels as the sorted peaks will have them, at most. */
-static tg_peaks_info expected_peaks(const tg_job *j, const tg_imzml *m)
+tg_peaks_info tg_job_expected_peaks(const tg_job *j, const tg_imzml *m)
 {
     uint64_t most = j->segment_bytes / TG_PEAK_BYTES;
     tg_peaks_info i = {.n_peaks = m->n_peaks,
                        .segment_peaks = most < m->n_peaks ? most : m->n_peaks,
                        .n_pixels = m->n_pixels,
+                       .n_spectra = m->n_spectra,
+                       .polarity = m->positive == m->negative ? 0
+                                   : m->positive              ? 1
+                                                              : -1,
                        .width = m->width,
                        .height = m->height};
     i.segment_peaks = i.segment_peaks == 0 ? 1 : i.segment_peaks;
@@ -378,11 +400,10 @@ static uint64_t least_of_images(const tg_peaks_info *info, const tg_ion_space *s
     return tg_write_images_least(info, n) + n * SCORED_BYTES;
 }
 
-/* Sorting takes long: what cannot be annotated in this budget is refused before it. */
-static tg_status check_budget(tg_job *j, const tg_imzml *m, tg_error *err)
+tg_status tg_job_check_budget(tg_job *j, const tg_imzml *m, tg_error *err)
 {
     TG_AUTO_PTR(tg_ion_space) space = NULL;
-    tg_peaks_info info = expected_peaks(j, m);
+    tg_peaks_info info = tg_job_expected_peaks(j, m);
     uint64_t largest, total = tg_budget_total(j->budget), least;
     /* the index of spectra goes, tables of the sorted peaks come */
     uint64_t used = tg_budget_used(j->budget) - m->reserved + tg_peaks_table_bytes(&info);
@@ -425,7 +446,7 @@ static tg_status find_or_sort(tg_job *j, tg_error *err)
         return st;
     if (m == NULL)
         TG_TRY(open_data(j, &m, err));
-    TG_TRY(check_budget(j, m, err));
+    TG_TRY(tg_job_check_budget(j, m, err));
     TG_TRY(sort_peaks(j, m, err));
     tg_imzml_free(tg_steal(m)); /* its index makes room */
     return open_peaks(j, err);
@@ -496,10 +517,8 @@ static tg_status make_digest(tg_job *j, tg_error *err)
     return TG_OK;
 }
 
-void tg_job_charge(tg_job *j)
+void tg_job_charge(tg_job *j, int polarity)
 {
-    int polarity = tg_peaks_get_info(j->peaks)->polarity;
-
     if (j->o.polarity != 0 && polarity != 0 && polarity != j->o.polarity)
         tg_runtime_log(j->rt, "the data say %s polarity, the options %s",
                        polarity > 0 ? "positive" : "negative",
@@ -507,11 +526,37 @@ void tg_job_charge(tg_job *j)
     fill_ions(j, j->o.polarity != 0 ? j->o.polarity : polarity != 0 ? polarity : 1);
 }
 
+tg_status tg_job_space(tg_job *j, int polarity, tg_error *err)
+{
+    tg_job_charge(j, polarity);
+    return tg_ion_space_new(&j->space, (const tg_moldb *const *)j->dbs, j->n_dbs, &j->ions,
+                            err);
+}
+
 tg_status tg_job_ions(tg_job *j, tg_error *err)
 {
-    tg_job_charge(j);
-    TG_TRY(
-        tg_ion_space_new(&j->space, (const tg_moldb *const *)j->dbs, j->n_dbs, &j->ions, err));
+    TG_TRY(tg_job_space(j, tg_peaks_get_info(j->peaks)->polarity, err));
     TG_TRY(tg_units_plan(&j->plan, j->space, j->peaks, j->imager.ppm, j->cancel, err));
     return make_digest(j, err);
+}
+
+/* --- Images that wait ----------------------------------------------------------------------
+ */
+
+bool tg_job_keeps_images(const tg_job *j)
+{
+    return j->o.images == TG_IMAGES_ALL || (j->o.images == TG_IMAGES_FDR && j->o.n_parts > 1);
+}
+
+uint64_t tg_job_kept_room(const tg_job *j, uint64_t free)
+{
+    const uint64_t room = free / 8 < MOST_KEPT ? free / 8 : MOST_KEPT;
+    tg_sweep_memory m;
+
+    if (!tg_job_keeps_images(j) ||
+        room < tg_keeper_least_bytes(tg_peaks_get_info(j->peaks)->n_pixels) ||
+        tg_sweep_plan(&m, j->peaks, j->plan, true, free - room,
+                      tg_pool_width(tg_runtime_pool(j->rt)), NULL) != TG_OK)
+        return 0;
+    return room;
 }

@@ -55,9 +55,17 @@ TG_DEFINE_AUTO_PTR(tg_job, tg_job_free)
 /* Open the sorted peaks; sort them first if no earlier run did. TG_TIMED_OUT: the deadline came
  * before they were. */
 TG_MUST_USE tg_status tg_job_peaks(tg_job *j, tg_error *err);
-/* With the peaks: the charge of ions, by the options and the data. tg_job_ions() does it, too.
+/* Open the sorted peaks if they are there; makes no folder, and TG_NOT_FOUND if there are none.
  */
-void tg_job_charge(tg_job *j);
+TG_MUST_USE tg_status tg_job_find_peaks(tg_job *j, tg_error *err);
+/* Segments and pixels as the sorted peaks will have them, at most. */
+tg_peaks_info tg_job_expected_peaks(const tg_job *j, const tg_imzml *m);
+/* Sorting takes long: what cannot be annotated in this budget is refused before it. */
+TG_MUST_USE tg_status tg_job_check_budget(tg_job *j, const tg_imzml *m, tg_error *err);
+/* The charge of ions, by the options and by what the data say. tg_job_ions() does it, too. */
+void tg_job_charge(tg_job *j, int polarity);
+/* And the ions; tg_job_ions() does that, too. */
+TG_MUST_USE tg_status tg_job_space(tg_job *j, int polarity, tg_error *err);
 /* With the peaks: charge, ions, units, digest. */
 TG_MUST_USE tg_status tg_job_ions(tg_job *j, tg_error *err);
 
@@ -65,6 +73,13 @@ TG_MUST_USE tg_status tg_job_ions(tg_job *j, tg_error *err);
  * `peak_home`, with `peak_dir`. */
 TG_MUST_USE tg_status tg_job_run(tg_job *j, tg_annotate_result *result, const tg_cancel *cancel,
                                  tg_error *err);
+
+/* Images whose FDR is not known when they are there: of parts, which another process merges,
+ * and where all are wanted. One process that wants the best ones extracts those again. */
+bool tg_job_keeps_images(const tg_job *j);
+/* With peaks and units: memory for kept images, an eighth of `free` bytes at most; 0: none are
+ * kept, or the sweep would not have enough beside it. */
+uint64_t tg_job_kept_room(const tg_job *j, uint64_t free);
 
 /* For progress callbacks of the stages. */
 void tg_job_relay(void *user, const tg_progress *p);

@@ -154,7 +154,7 @@ static tg_status run(looking *l, tg_error *err)
 
     TG_TRY(open_out(l, err));
     TG_TRY(tg_job_peaks(j, err));
-    tg_job_charge(j);
+    tg_job_charge(j, tg_peaks_get_info(j->peaks)->polarity);
     const tg_peaks_info *info = tg_peaks_get_info(j->peaks);
     l->view->charge = j->charge;
     l->view->width = info->width;

@@ -347,6 +347,16 @@ static tg_status make_plan(plan *p, const tg_imzml *m, uint64_t segment_bytes, u
     return TG_OK;
 }
 
+tg_status tg_peaks_build_plan(const tg_imzml *m, uint64_t segment_bytes, uint64_t free,
+                              uint32_t width, uint64_t *bytes, uint64_t *spilled, tg_error *err)
+{
+    plan p = {0};
+    TG_TRY(make_plan(&p, m, segment_bytes, free, width, err));
+    *bytes = p.fixed + p.reader + p.runs;
+    *spilled = p.capacity < m->n_peaks ? m->n_peaks * TG_PEAK_BYTES : 0;
+    return TG_OK;
+}
+
 /* --- Writing
  * ----------------------------------------------------------------------------------- */
 

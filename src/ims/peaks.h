@@ -35,6 +35,11 @@ TG_MUST_USE tg_status tg_peaks_build(tg_imzml *m, tg_store *store, const char *p
                                      const tg_peaks_options *options, tg_runtime *rt,
                                      tg_peaks_built *built, const tg_cancel *cancel,
                                      tg_error *err);
+/* What of `free` bytes a build would take, and spill to the disk. TG_OVER_BUDGET: as it would.
+ */
+TG_MUST_USE tg_status tg_peaks_build_plan(const tg_imzml *m, uint64_t segment_bytes,
+                                          uint64_t free, uint32_t width, uint64_t *bytes,
+                                          uint64_t *spilled, tg_error *err);
 /* The least free budget with which a data set can be sorted. */
 uint64_t tg_peaks_build_bytes(const tg_imzml *m, uint64_t segment_bytes);
 

@@ -181,6 +181,12 @@ static tg_status count_rows(ranker *k, uint64_t *rows, uint64_t *most, const tg_
     return TG_OK;
 }
 
+uint64_t tg_rank_bytes(uint64_t n_targets, uint64_t n_decoys, uint32_t sample)
+{
+    return n_targets * (sizeof(tg_annotation) + 96 + (sample + 3) * sizeof(double)) +
+           n_decoys * sizeof(tg_decoy_score) + 4096;
+}
+
 static tg_status rank_all(ranker *k, const tg_cancel *cancel, tg_error *err)
 {
     tg_ranking *r = k->out;

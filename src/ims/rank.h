@@ -32,6 +32,9 @@ typedef struct tg_ranking {
 TG_MUST_USE tg_status tg_rank(tg_ranking **out, const tg_ion_space *s, const tg_unit_plan *plan,
                               const tg_results *results, tg_budget *budget,
                               const tg_cancel *cancel, tg_error *err);
+/* Memory of a ranking at most, if that many targets and decoys of all databases have a score.
+ */
+uint64_t tg_rank_bytes(uint64_t n_targets, uint64_t n_decoys, uint32_t sample);
 void tg_ranking_free(tg_ranking *r);
 TG_DEFINE_AUTO_PTR(tg_ranking, tg_ranking_free)
 

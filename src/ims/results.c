@@ -134,8 +134,7 @@ static tg_status open_journals(tg_results *r, int dir, tg_error *err)
 
 static tg_status take_room(tg_results *r, tg_error *err)
 {
-    uint64_t bytes = r->n_found * sizeof *r->found + r->n_units +
-                     r->n_parts * (sizeof(int) + 64 + sizeof(char *));
+    uint64_t bytes = tg_results_bytes(r->n_found, r->n_units, r->n_parts);
     if (r->budget != NULL) {
         TG_TRY(tg_budget_reserve(r->budget, bytes, "scores of ions", err));
         r->reserved = bytes;

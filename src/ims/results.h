@@ -66,6 +66,11 @@ typedef struct tg_results {
 TG_MUST_USE tg_status tg_results_read(tg_results **out, int dir, uint32_t n_parts,
                                       uint32_t n_units, const char *digest, tg_budget *budget,
                                       tg_error *err);
+/* Memory that this takes for n_found ions. */
+static inline uint64_t tg_results_bytes(uint64_t n_found, uint32_t n_units, uint32_t n_parts)
+{
+    return n_found * sizeof(tg_found) + n_units + n_parts * (sizeof(int) + 64 + sizeof(char *));
+}
 void tg_results_free(tg_results *r);
 TG_DEFINE_AUTO_PTR(tg_results, tg_results_free)
 /* NULL: its score was 0. */

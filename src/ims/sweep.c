@@ -117,6 +117,20 @@ uint64_t tg_sweep_least(const tg_peaks_info *info, uint64_t largest, uint64_t n_
                           tg_peaks_slot_bytes_of(info->segment_peaks));
 }
 
+void tg_sweep_most(tg_sweep_memory *out, const tg_peaks_info *info, uint64_t largest,
+                   uint64_t n_candidates, bool keeps, uint64_t free, uint32_t width)
+{
+    uint64_t batch = n_candidates < MOST_BATCH ? n_candidates : MOST_BATCH;
+    batch = batch > largest ? batch : largest;
+    batch = batch > LEAST_BATCH ? batch : LEAST_BATCH;
+    *out = (tg_sweep_memory){.workers = width,
+                             .batch_ions = batch,
+                             .per_worker = worker_bytes(info, largest, keeps)};
+    out->total = own_bytes(batch, TG_MOST_UNITS) + width * out->per_worker +
+                 info->n_segments * tg_peaks_slot_bytes_of(info->segment_peaks);
+    out->total = out->total < free ? out->total : free;
+}
+
 /* --- A unit
  * ------------------------------------------------------------------------------------ */
 

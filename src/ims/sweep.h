@@ -34,6 +34,10 @@ TG_MUST_USE tg_status tg_sweep_plan(tg_sweep_memory *out, const tg_peaks *peaks,
  * the box and the segments are looked at; `largest`: ions of the largest unit. */
 uint64_t tg_sweep_least(const tg_peaks_info *info, uint64_t largest, uint64_t n_units);
 
+/* The most that a sweep can take of `free` bytes, before the peaks are sorted; of info and
+ * largest as tg_sweep_least(). */
+void tg_sweep_most(tg_sweep_memory *out, const tg_peaks_info *info, uint64_t largest,
+                   uint64_t n_candidates, bool keeps, uint64_t free, uint32_t width);
 /* Adds a record to the journal for each unit. *late (may be NULL): the deadline left units. */
 TG_MUST_USE tg_status tg_sweep_run(const tg_ion_space *s, tg_peaks *peaks,
                                    const tg_unit_plan *plan, const tg_sweep_options *options,

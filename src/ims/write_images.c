@@ -364,6 +364,15 @@ static tg_status plan_artists(const tg_job *j, bool kept, uint64_t own, uint32_t
                            tg_pool_width(tg_runtime_pool(j->rt)), n, slots, err);
 }
 
+uint64_t tg_write_images_most(const tg_peaks_info *info, bool kept, uint64_t n_ions,
+                              uint32_t width)
+{
+    const uint64_t least = tg_write_images_least(info, n_ions);
+    const uint64_t most = list_bytes(n_ions) + width * artist_bytes(info, kept) +
+                          info->n_segments * tg_peaks_slot_bytes_of(info->segment_peaks);
+    return most > least ? most : least;
+}
+
 uint64_t tg_write_images_least(const tg_peaks_info *info, uint64_t n_ions)
 {
     tg_peaks_share share = {.own = list_bytes(n_ions), .per_worker = artist_bytes(info, false)};

@@ -60,6 +60,9 @@ TG_MUST_USE tg_status tg_write_anndata(const tg_job *j, const tg_results *result
 /* The least free bytes for that, if the images of n_ions are kept; of info as
  * tg_sweep_least(). */
 uint64_t tg_write_images_least(const tg_peaks_info *info, uint64_t n_ions);
+/* The most, with images kept before or not. */
+uint64_t tg_write_images_most(const tg_peaks_info *info, bool kept, uint64_t n_ions,
+                              uint32_t width);
 /* Is the row to be written? */
 static inline bool tg_row_is_kept(const tg_job *j, const tg_annotation *a)
 {

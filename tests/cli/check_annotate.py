@@ -258,6 +258,27 @@ def check_clean():
     assert call("clean", "part")["removed"] == len(there) and not side.exists()
 
 
+def check_plan():
+    """Memory of each stage: never less than a run then reserves, never more than the ceiling; nothing is written."""
+    few = ["--memory", "64MiB", "--segment", "256KiB", "--threads", "2"]
+    for more, sorted_before in (([], False), ([], True), (["--images", "all"], True)):
+        there = sorted(pathlib.Path().iterdir())
+        plan = call(*data(), "p", *OPTIONS, *few, *more, "--plan")
+        assert sorted(pathlib.Path().iterdir()) == sorted({*there, pathlib.Path("own.imzML"), pathlib.Path("own.ibd")})
+        assert plan["sorted_before"] == sorted_before and plan["spectra"] == 1693, plan
+        out = call(*data(), "p", *OPTIONS, *few, *more, "--overwrite")
+        assert out["sorted_before"] == sorted_before and plan["ions"] >= out["ions"], (plan, out)
+        if sorted_before:
+            assert plan["peaks"] == out["peaks"] and plan["segments"] > 10, plan
+        for stage, key in zip(plan["stages"], ("sort", "score", "rank", "image")):
+            said, took = stage["memory_bytes"], out[f"{key}_memory"]
+            assert stage["seconds"] >= 0 and said <= 64 << 20, plan
+            assert took <= said or (stage["name"], sorted_before) == ("sort", True), (stage, took, more)
+        assert plan["memory_bytes"] == max(s["memory_bytes"] for s in plan["stages"])
+    refused = call(*data(), "p", *OPTIONS, "--memory", "4MiB", "--plan", want=2)
+    assert "bytes" in refused["error"]["message"], refused
+
+
 def check_report():
     """The page stands alone: images of the best ions, charts of FDR, errors, masses, time and memory."""
     out = call(*data(), "r <1>", *OPTIONS, "--report", "r.html")
