@@ -219,6 +219,39 @@ static tg_status check_out(const job *j, tg_error *err)
 /* --- The plan --------------------------------------------------------------------------------
  */
 
+/* Of the list only what the plan takes stays: boxes in pixels, labels and names. */
+static void shrink_list(job *j, uint64_t bounds)
+{
+    tg_roi_list *l = &j->set.list;
+    uint64_t left = bounds;
+
+    tg_free(tg_steal(l->start));
+    tg_free(tg_steal(l->length));
+    /* Twice: arrays that grow have room to spare. */
+    left += l->label == NULL ? 0 : 2 * l->n * sizeof *l->label;
+    left += l->name == NULL ? 0 : 2 * ((l->n + 1) * sizeof *l->name + l->name[l->n]);
+    if (left >= j->list_bytes)
+        return;
+    tg_budget_release(tg_runtime_budget(j->rt), j->list_bytes - left);
+    j->list_bytes = left;
+}
+
+static tg_status take_boxes(job *j, const tg_shape *shape, tg_px_rule rule, tg_error *err)
+{
+    const uint64_t n = j->set.list.n * 2 * shape->ndim, bytes = (n + 1) * sizeof *j->bounds;
+
+    TG_TRY(tg_budget_reserve(tg_runtime_budget(j->rt), bytes, "boxes of regions", err));
+    j->list_bytes += bytes;
+    j->n = j->set.list.n;
+    j->bounds = tg_alloc_array((size_t)n + 1, sizeof *j->bounds);
+    if (j->bounds == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "boxes of regions");
+    TG_TRY(tg_rois_boxes(&j->set.list, shape, j->axes, j->level.scale, rule, j->bounds,
+                         &j->facts.rounding, err));
+    shrink_list(j, bytes);
+    return TG_OK;
+}
+
 tg_status tg_apply_read_list(job *j, tg_error *err)
 {
     tg_budget *budget = tg_runtime_budget(j->rt);
@@ -247,13 +280,7 @@ tg_status tg_apply_read_list(job *j, tg_error *err)
             j->set.list.unit);
     if (j->set.list.n >= UINT32_MAX)
         return tg_fail(err, TG_UNSUPPORTED, "more than 2^32 - 2 regions");
-    const uint64_t n = j->set.list.n * 2 * shape.ndim;
-    j->n = j->set.list.n;
-    j->bounds = tg_alloc_array((size_t)n + 1, sizeof *j->bounds);
-    if (j->bounds == NULL)
-        return tg_fail(err, TG_NO_MEMORY, "boxes of regions");
-    return tg_rois_boxes(&j->set.list, &shape, j->axes, j->level.scale, rule, j->bounds,
-                         &j->facts.rounding, err);
+    return take_boxes(j, &shape, rule, err);
 }
 
 /* Of the metadata, but for attributes: what it says of items, chunks and codecs. */
@@ -397,6 +424,12 @@ static tg_status add_base(job *j, tg_error *err)
     TG_TRY(tg_base_regions(&j->bounds, &j->n, &shape, &j->out->meta->shard, limit, err));
     if (j->n >= UINT32_MAX)
         return tg_fail(err, TG_UNSUPPORTED, "more than 2^32 - 2 regions and units");
+    /* Boxes, labels and names of all; those of the list alone are reserved, too. */
+    const uint64_t took = (j->n + 1) * (2 * (uint64_t)shape.ndim + 2) * sizeof *j->bounds;
+    if (took < limit) {
+        tg_budget_release(budget, limit - took);
+        j->list_bytes -= limit - took;
+    }
     return extend_list(j, &j->set.list, err);
 }
 
@@ -548,7 +581,8 @@ tg_status tg_apply_tidy(job *j, tg_error *err)
     tg_crash_point();
     while (j->n_locks > 0)
         tg_apply_unlock(j);
-    return j->o->keep_undo ? TG_OK : tg_folder_remove(&j->folder, err);
+    return j->o->keep_undo ? tg_dir_sync(j->folder.dir, j->folder.path, err)
+                           : tg_folder_remove(&j->folder, err);
 }
 
 /* An earlier run: *ended if it was this one and only the tidying is left to do. One that ended

@@ -197,7 +197,8 @@ tg_status tg_folder_remove(tg_folder *s, tg_error *err)
     if (tg_sys_unlink(AT_FDCWD, s->parent, AT_REMOVEDIR) != 0 && errno != ENOENT &&
         errno != ENOTEMPTY && errno != EEXIST)
         return tg_folder_fail(s, "remove the folder above", "", err);
-    return TG_OK;
+    /* Or it is back after a power cut, and what it says of a run that had ended is old. */
+    return sync_above(s->parent, err);
 }
 
 tg_status tg_folder_drop(const tg_folder *s, const char *name, tg_error *err)
@@ -430,7 +431,8 @@ static tg_status take_lock(const tg_folder *s, const char *name, const char *own
         if (taken)
             return TG_OK;
         read_text(s->dir, name, text, sizeof text);
-        if (text[0] == '\0')
+        /* A lock appears whole: one that is empty lost its line in a power cut. */
+        if (text[0] == '\0' && !tg_folder_exists(s, name))
             continue; /* gone by now */
         if (parse_owner(text, &other) && is_alive(&other, self)) {
             const bool here = strcmp(other.host, self->host) == 0;

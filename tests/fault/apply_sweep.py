@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 from record_sweep import Tools, Wrong
 
@@ -39,8 +40,8 @@ CASES = {
 }
 REQUIRED = {"kill": "open,close,pread,pwrite,fsync,rename,link,unlink,mkdir",
             "errno": "open,close,pread,pwrite,fsync,rename,link,unlink,mkdir",
-            "short": "pread,pwrite", "undo": "open,pwrite,rename", "undo-kill": "open,rename,unlink"}
-OFTEN = {"kill": "open,close,pread,pwrite", "errno": "open,close,pread,pwrite",
+            "random": "moment", "crash": "point", "short": "pread,pwrite", "undo": "open,pwrite,rename", "undo-kill": "open,rename,unlink"}
+OFTEN = {"random": "moment", "crash": "point", "kill": "open,close,pread,pwrite", "errno": "open,close,pread,pwrite",
          "short": "pread,pwrite", "undo": "open,pwrite", "undo-kill": "open"}
 
 
@@ -105,7 +106,9 @@ class Case:
         self.old = units(os.path.join(self.start, self.out))
         end = os.path.join(folder, "end")
         shutil.copytree(self.start, end)
+        began = time.monotonic()
         sweep.plain(self.command, end)
+        self.seconds = time.monotonic() - began
         self.new = units(os.path.join(end, self.out))
         self.meta = metadata(os.path.join(end, self.out))
         if not self.new or self.new == self.old or not self.source:
@@ -147,6 +150,26 @@ class Run:
 
     def undo(self, shim):
         self.program([self.sweep.tidegate, "undo", self.case.out, "--json"], shim)
+
+    def kill_after(self, seconds):
+        """SIGKILL at that moment, unless it ends before."""
+        with subprocess.Popen(self.case.command, cwd=self.data, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as p:
+            try:
+                self.stderr = p.communicate(timeout=seconds)[0]
+            except subprocess.TimeoutExpired:
+                p.kill()
+                self.stderr = p.communicate()[0]
+        self.status = p.returncode
+        self.struck = "moment" if self.status == -signal.SIGKILL else None
+
+    def crash_at(self, n):
+        """SIGKILL at the n-th crash point."""
+        done = subprocess.run(self.case.command, cwd=self.data, capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, timeout=self.sweep.args.timeout,
+                              env=dict(os.environ, TG_CRASH_AT=str(n)))
+        self.status, self.stderr = done.returncode, done.stderr
+        self.struck = "point" if self.status == -signal.SIGKILL else None
 
     def killed_by_us(self):
         if self.struck is None and self.status == 0:
@@ -243,6 +266,21 @@ class Sweep(Tools):
         else:
             run.check_end()
 
+    def random(self, run, n, _name):
+        rng = random.Random(f"{self.args.seed} {run.case.name} {n}")
+        run.kill_after(rng.uniform(0, run.case.seconds))
+        if run.killed_by_us():
+            run.end_it()
+        else:
+            run.check_end()
+
+    def crash(self, run, n, _name):
+        run.crash_at(n)
+        if run.killed_by_us():
+            run.end_it()
+        else:
+            run.check_end()
+
     def undo(self, run, n, _name):
         run.apply({"TG_SHIM_KILL": str(n)})
         run.killed_by_us()
@@ -296,7 +334,7 @@ class Sweep(Tools):
         case, n, name = job
         folder = tempfile.mkdtemp(prefix="apply-sweep-")
         run = Run(self, case, folder)
-        work = {"kill": self.kill, "undo": self.undo,
+        work = {"kill": self.kill, "random": self.random, "crash": self.crash, "undo": self.undo,
                 "undo-kill": self.undo_kill}.get(self.args.mode, self.fail)
         try:
             work(run, n, name)
@@ -339,6 +377,15 @@ class Sweep(Tools):
         self.total_of_apply = {c.name: self.count_calls(c, False) for c in cases}
         faults = {"errno": ERRNOS, "short": ("short",)}.get(self.args.mode, ("kill",))
         for case in cases:
+            if self.args.mode in ("random", "crash"):
+                # Moments, or crash points: where there are fewer, the run ends and is compared.
+                points = -(-(self.args.points or 400 * len(cases)) // len(cases))
+                every = list(range(1, points + 1))
+                if self.args.points and self.args.mode == "crash":  # sharded there are some 30
+                    every = rng.sample(range(1, 25), points // 2)
+                    every += rng.sample(range(25, 150), points - points // 2)
+                yield from ((case, n, "kill") for n in every)
+                continue
             total = (self.count_calls(case, True) if self.args.mode == "undo-kill"
                      else self.total_of_apply[case.name])
             every = [(case, n, name) for n in range(1, total + 1) for name in faults]
@@ -362,7 +409,8 @@ class Sweep(Tools):
         # A share of the points may miss a call that is made a few times in a run.
         required = OFTEN if self.args.points else REQUIRED
         unseen = [k for k in required[self.args.mode].split(",") if k not in self.struck]
-        unseen += [x for x in self.names() if x not in self.by_case]
+        if self.args.mode != "random":
+            unseen += [x for x in self.names() if x not in self.by_case]
         print(f"apply {self.args.mode}: seed {self.args.seed}, {runs} runs, "
               f"{sum(self.struck.values())} struck, {len(self.failures)} failed, "
               f"{self.units_checked} units compared before anything was run again")
