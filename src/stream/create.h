@@ -43,7 +43,7 @@ void tg_groups_free(tg_stream *s);
 /* All documents below the plate's group: rows, wells, fields and their arrays, one by one. */
 TG_MUST_USE tg_status tg_plate_documents(const tg_lane *n, uint64_t slots, tg_document_fn fn,
                                          void *user, tg_error *err);
-/* Put them, with shape 0. Durable after a tg_store_sync(). */
+/* Put them, with shape 0; durable on return. */
 TG_MUST_USE tg_status tg_plate_create(tg_lane *n, tg_error *err);
 /* The shapes of all fields as `slots` slots make them; durable on return. Those that have them
  * already are left alone. */

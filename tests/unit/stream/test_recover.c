@@ -19,17 +19,26 @@ typedef struct workload {
     const char *name;
     tg_stream_array array;
     bool zip;
+    const char *plate; /* all frames go to its first field; NULL: none */
 } workload;
 
 static const workload workloads[] = {
-    {"chunk files, k 4", ARRAY(.no_shards = true, .chunk_frames = 4), false},
-    {"sharded", ARRAY(.shard_frames = 4, .chunk_frames = 2), false},
-    {"live", ARRAY(.live = true, .chunk_frames = 1), false},
-    {"zstd", ARRAY(.shard_frames = 6, .chunk_frames = 3, .codec = "zstd:1"), false},
-    {"pyramid", ARRAY(.chunk_frames = 1, .pyramid_levels = 1, .shard_frames = 4), false},
-    {"zip", ARRAY(.chunk_frames = 2), true},
+    {"chunk files, k 4", ARRAY(.no_shards = true, .chunk_frames = 4), false, NULL},
+    {"sharded", ARRAY(.shard_frames = 4, .chunk_frames = 2), false, NULL},
+    {"live", ARRAY(.live = true, .chunk_frames = 1), false, NULL},
+    {"zstd", ARRAY(.shard_frames = 6, .chunk_frames = 3, .codec = "zstd:1"), false, NULL},
+    {"pyramid", ARRAY(.chunk_frames = 1, .pyramid_levels = 1, .shard_frames = 4), false, NULL},
+    {"zip", ARRAY(.chunk_frames = 2), true, NULL},
+    {"plate", ARRAY(.chunk_frames = 2, .pyramid_levels = 1), false,
+     "{\"rows\":1,\"columns\":2,\"frames\":11}"},
+    {"zip, plate", ARRAY(.chunk_frames = 3), true, "{\"rows\":1,\"columns\":2,\"frames\":11}"},
 };
 enum { N_WORKLOADS = sizeof workloads / sizeof workloads[0] };
+
+static const char *array_of(const workload *w)
+{
+    return w->plate == NULL ? "0" : "A/1/0/0";
+}
 
 /* A line for sh; $P is the path of the store. */
 static void shell(const char *line, const char *path)
@@ -60,6 +69,7 @@ static tg_status record(const workload *w, const char *path, bool killed, uint64
     tg_stream_stats t = {.size = sizeof t};
     tg_stream_options so = {.size = sizeof so,
                             .path = path,
+                            .plate = w->plate,
                             .arrays = &w->array,
                             .n_arrays = 1,
                             .commit_interval = 0.005};
@@ -319,14 +329,13 @@ static void check_left(const workload *w, const char *path, uint64_t durable)
     if (st != TG_OK && durable > 0)
         fprintf(stderr, "recover: %s\n", err.msg);
     CHECK(st == TG_OK || durable == 0);
-    uint64_t shape = st == TG_OK ? shape_of(path, "0", 0) : UINT64_MAX;
+    uint64_t shape = st == TG_OK ? shape_of(path, array_of(w), 0) : UINT64_MAX;
     if (shape == UINT64_MAX) {
         CHECK_U64(durable, 0);
         return;
     }
     CHECK(shape >= durable && shape <= (uint64_t)FRAMES);
-    (void)w;
-    check_frames(path, "0", 0, durable);
+    check_frames(path, array_of(w), 0, durable);
 }
 
 static bool record_fails_at(const workload *w, long at)
@@ -349,7 +358,7 @@ static bool record_fails_at(const workload *w, long at)
         failed_runs++;
     }
     if (st == TG_OK) {
-        CHECK_U64(shape_of(path, "0", 0), FRAMES);
+        CHECK_U64(shape_of(path, array_of(w), 0), FRAMES);
         durable = FRAMES;
     }
     check_left(w, path, durable);
@@ -396,7 +405,7 @@ static bool recover_fails_at(const workload *w, const char *path, long at)
     tg_recover_result again = {.size = sizeof again};
     CHECK_OK(recover_with(MEMORY, path, &again, &err));
     CHECK_U64(again.frames_after, FRAMES);
-    check_frames(path, "0", 0, FRAMES);
+    check_frames(path, array_of(w), 0, FRAMES);
     test_row = "";
     return st != TG_OK;
 }
