@@ -78,8 +78,11 @@ static tg_status make_tail(tg_lane *n, tg_error *err)
 
 static tg_status open_tail(tg_lane *n, tg_error *err)
 {
-    if (n->tail == NULL)
-        TG_TRY(make_tail(n, err));
+    tg_status st = n->tail == NULL ? make_tail(n, err) : TG_OK;
+    if (st != TG_OK) {
+        tg_tail_free(n); /* the next commit tries again: not with half of it */
+        return st;
+    }
     if (n->tail->fd >= 0)
         return TG_OK;
     n->tail->fd = tg_sys_open(n->s->side.dir, n->tail->name, O_RDWR | O_CREAT | O_TRUNC, 0666);

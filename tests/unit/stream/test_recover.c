@@ -226,6 +226,7 @@ static void record_beyond_the_budget(void)
     CHECK_OK(tg_journal_add(j, 99, (tg_bytes){data, bytes}, (tg_bytes){data, 0},
                             (tg_bytes){data, 0}, &err));
     CHECK_OK(tg_journal_close(j, &err));
+    tg_journal_free(j);
     tg_free(data);
     tg_mem_reset();
     CHECK_STATUS(recover_with(MEMORY, path, NULL, &err), TG_OVER_BUDGET);
