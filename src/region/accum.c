@@ -137,36 +137,26 @@ static double load_half(const uint8_t *p)
             }                                                \
     } while (0)
 
-#define PICK(name, T, better)                  \
+/* `with`: of what was there, `had`, and of x. The first item of all is taken as it is. */
+#define JOIN(name, T, with)                    \
     static void name(const row *r)             \
     {                                          \
         T *restrict v = (T *)(void *)r->value; \
         uint8_t *restrict note = r->note;      \
         EACH_ITEM(T, {                         \
             const T had = v[k];                \
-            const T best = (better) ? x : had; \
-            v[k] = note[k] != 0 ? best : x;    \
-            note[k] = 1;                       \
-        });                                    \
-    }
-/* NaN wins, whichever side it is on. */
-#define PICKS(T, tag)                     \
-    PICK(max_##tag, T, x > had || x != x) \
-    PICK(min_##tag, T, x < had || x != x)
-#define BIT(name, T, join)                     \
-    static void name(const row *r)             \
-    {                                          \
-        T *restrict v = (T *)(void *)r->value; \
-        uint8_t *restrict note = r->note;      \
-        EACH_ITEM(T, {                         \
-            const T joined = (T)(v[k] join x); \
+            const T joined = (T)(with);        \
             v[k] = note[k] != 0 ? joined : x;  \
             note[k] = 1;                       \
         });                                    \
     }
-#define BITS(T, tag)    \
-    BIT(or_##tag, T, |) \
-    BIT(and_##tag, T, &)
+/* NaN wins, whichever side it is on. */
+#define PICKS(T, tag)                               \
+    JOIN(max_##tag, T, x > had || x != x ? x : had) \
+    JOIN(min_##tag, T, x < had || x != x ? x : had)
+#define BITS(T, tag)           \
+    JOIN(or_##tag, T, had | x) \
+    JOIN(and_##tag, T, had &x)
 /* Sums of integers wrap at 64 bits, in two's complement, as unsigned ones. */
 #define SUMS(T, V, tag)                            \
     static void sum_##tag(const row *r)            \
