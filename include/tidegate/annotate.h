@@ -206,6 +206,37 @@ TG_API TG_MUST_USE tg_status tg_annotate_plan(tg_runtime *rt,
                                               tg_annotate_forecast *out,
                                               const tg_cancel *cancel, tg_error *err);
 
+/* --- Formats of ion images, compared -------------------------------------------------- */
+
+enum {
+    TG_IMAGE_RAW,     /* pixel and value, 8 bytes */
+    TG_IMAGE_DEFLATE, /* these, by zlib's level 6 */
+    TG_IMAGE_ZSTD,    /* differences of pixels and values, by level 1: what blocks hold */
+    TG_IMAGE_BITS,    /* pixels in as few bits as the last one wants, and values */
+    TG_IMAGE_PNG16,   /* the whole box in 65536 steps: not exact */
+    TG_N_IMAGE_FORMATS
+};
+
+typedef struct tg_image_format {
+    const char *name;
+    bool exact;
+    uint64_t bytes, memory_bytes; /* of all images; what one thread takes to encode */
+    double seconds;
+} tg_image_format;
+
+typedef struct tg_image_formats {
+    size_t size;             /* sizeof(tg_image_formats), set by the caller */
+    uint64_t images, pixels; /* pixels: that are not 0, of all images */
+    tg_image_format of[TG_N_IMAGE_FORMATS];
+} tg_image_formats;
+
+/* Encode images of the targets of an annotation, some 2000 at most, in each format, in this
+ * thread. Writes nothing but the sorted peaks, if no run has. */
+TG_API TG_MUST_USE tg_status tg_ims_image_formats(tg_runtime *rt,
+                                                  const tg_annotate_options *options,
+                                                  tg_image_formats *out,
+                                                  const tg_cancel *cancel, tg_error *err);
+
 /* --- One ion ------------------------------------------------------------------ */
 
 typedef struct tg_ion_peak {

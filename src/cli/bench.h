@@ -119,7 +119,8 @@ typedef struct bench_generate {
 
 typedef struct bench_options {
     cli_common common;
-    const char *generate;
+    const char *generate, *formats;
+    cli_list db;
     bench_generate made;
     const char *dir, *report, *from;
     cli_list scenario, codec, shard;

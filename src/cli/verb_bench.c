@@ -36,6 +36,9 @@ static const cli_option options_table[] = {
     {"generate", CLI_TEXT, AT(generate), "OUT",
      "annotate: make OUT.imzML, OUT.ibd, OUT.db.csv, OUT.truth.csv; --shape is its size "
      "(36,48)"},
+    {"formats", CLI_TEXT, AT(formats), "DATA.imzML",
+     "annotate: bytes, time and memory of ways to keep its ion images; --db FILE"},
+    {"db", CLI_LIST, AT(db), "FILE", "formats: molecule database"},
     {"seed", CLI_NATURAL, AT(made.seed), "N", "generate: of all that is drawn (1)"},
     {"planes", CLI_COUNT, AT(made.depth), "N", "generate: in z (1)"},
     {"planted", CLI_NATURAL, AT(made.planted), "N", "generate: ions of the database (137)"},

@@ -279,6 +279,19 @@ def check_plan():
     assert "bytes" in refused["error"]["message"], refused
 
 
+def check_formats():
+    """The ways to keep an image, each on the same images."""
+    data()
+    out = call("bench", "annotate", "--formats", "own.imzML", "--db", OWN / "db.csv", "--memory", "64MiB")
+    of = {f["name"]: f for f in out["formats"]}
+    assert list(of) == ["raw", "deflate", "zstd", "bits", "png16"] and out["images"] > 200, out
+    assert of["raw"]["bytes"] == 8 * out["pixels"] and [n for n, f in of.items() if not f["exact"]] == ["png16"], of
+    # 1693 pixels: 11 bits each, and a float; a byte more an image at most
+    assert 0 <= of["bits"]["bytes"] - out["pixels"] * 43 / 8 <= out["images"], of
+    assert 4 * out["pixels"] < of["zstd"]["bytes"] < of["raw"]["bytes"] > of["deflate"]["bytes"], of
+    assert all(0 < f["memory_bytes"] < 64 << 20 and f["seconds"] >= 0 for f in of.values()), of
+
+
 def check_report():
     """The page stands alone: images of the best ions, charts of FDR, errors, masses, time and memory."""
     out = call(*data(), "r <1>", *OPTIONS, "--report", "r.html")
