@@ -392,7 +392,7 @@ static tg_status add_block(tg_kept *k, const char *name, const tg_block_end *end
         k->cap_blocks = want;
     }
     kept_block *b = &k->blocks[k->n_blocks++];
-    (void)snprintf(b->name, sizeof b->name, "%s", name);
+    memcpy(b->name, name, strlen(name) + 1); /* it was measured */
     b->end = *end;
     k->n += end->n;
     return TG_OK;
