@@ -148,6 +148,8 @@ static uint64_t scratch_box(const tg_op *op, const tg_shape *in, const tg_shape 
         grown.n[d] += op->below[d] + op->above[d];
         positions += grown.n[d];
     }
+    if (out->ndim > 0)
+        grown.n[0] = tg_op_strip(op, out) + op->below[0] + op->above[0];
     if (tg_shape_items(&grown, &n, NULL) != TG_OK || n > UINT64_MAX / 64)
         return UINT64_MAX;
     return (n + window_items(op, out->ndim)) * sizeof(cell) + positions * sizeof(uint64_t) +
@@ -360,15 +362,18 @@ static tg_status call_box(const tg_op *op, const tg_region_call *c, const tg_can
                           tg_error *err)
 {
     box b = {.op = op, .c = c, .shape = {c->out.ndim, {0}}};
+    tg_shape out = {c->out.ndim, {0}};
     uint64_t items = 1, positions = 0;
     if (tg_view_items(&c->out) == 0)
         return TG_OK;
     if (c->out.ndim == 0)
         return tg_fail(err, TG_UNSUPPORTED, "%s of an array without dimensions",
                        op->kind->name);
+    memcpy(out.n, c->out.shape, sizeof out.n);
+    const uint64_t strip = tg_op_strip(op, &out);
     for (uint32_t d = 0; d < c->out.ndim; d++) {
         b.shape.n[d] = c->out.shape[d] + op->below[d] + op->above[d];
-        items *= b.shape.n[d];
+        items *= d == 0 ? strip + op->below[d] + op->above[d] : b.shape.n[d];
         positions += b.shape.n[d];
     }
     size_t window = window_items(op, c->out.ndim);
@@ -384,7 +389,16 @@ static tg_status call_box(const tg_op *op, const tg_region_call *c, const tg_can
     b.cells = cells;
     b.window = b.cells + items;
     tg_call_reflect(c, op->below, &b.shape, table, b.from);
-    return run_box(&b, items, cancel, err);
+    for (uint64_t at = 0; at < out.n[0]; at += strip) {
+        const uint64_t n = out.n[0] - at < strip ? out.n[0] - at : strip;
+        const tg_region_call part = tg_op_strip_call(c, at, n);
+        box s = b;
+        s.c = &part;
+        s.shape.n[0] = n + op->below[0] + op->above[0];
+        s.from[0] = b.from[0] + at;
+        TG_TRY(run_box(&s, items, cancel, err));
+    }
+    return TG_OK;
 }
 
 const tg_op_kind tg_ops_box[] = {

@@ -20,7 +20,7 @@ static tg_status make_weights(tg_op *op, uint32_t d, double sigma, double trunca
     if (w == NULL)
         return tg_fail(err, TG_NO_MEMORY, "no memory for %zu weights", radius + 1);
     op->weights[d] = w;
-    op->below[d] = op->f.facts.halo[d] = radius;
+    op->below[d] = op->above[d] = op->f.facts.halo[d] = radius;
     w[0] = 1;
     for (size_t i = 1; i <= radius; i++) {
         w[i] = exp(-0.5 / (sigma * sigma) * (double)(i * i));
@@ -47,7 +47,34 @@ static tg_status setup_gaussian(tg_op *op, tg_op_text *t, const tg_function_env 
     return tg_op_dtype(op, t, err);
 }
 
-/* Two blocks of the region grown by the reach, and a table of positions. */
+/* --- Strips, for the boxes too --- */
+
+#define STRIP_ITEMS (UINT64_C(1) << 17)
+
+uint64_t tg_op_strip(const tg_op *op, const tg_shape *out)
+{
+    uint64_t row = 1;
+    if (out->ndim < 2)
+        return out->ndim == 0 ? 1 : out->n[0];
+    for (uint32_t d = 1; d < out->ndim; d++)
+        if (__builtin_mul_overflow(row, out->n[d] + op->below[d] + op->above[d], &row))
+            return out->n[0];
+    const uint64_t reach = op->below[0] + op->above[0];
+    uint64_t n =
+        row > 0 && STRIP_ITEMS / row > 4 * reach ? STRIP_ITEMS / row - reach : 3 * reach;
+    n = n > 0 ? n : 1;
+    return n < out->n[0] ? n : out->n[0];
+}
+
+tg_region_call tg_op_strip_call(const tg_region_call *c, uint64_t start, uint64_t n)
+{
+    tg_region_call s = *c;
+    s.out.data = (char *)c->out.data + (int64_t)start * c->out.strides[0];
+    s.out.shape[0] = n;
+    return s;
+}
+
+/* Two blocks of a strip grown by the reach, and a table of positions. */
 static uint64_t scratch_gaussian(const tg_op *op, const tg_shape *in, const tg_shape *out)
 {
     tg_shape grown = *out;
@@ -57,6 +84,8 @@ static uint64_t scratch_gaussian(const tg_op *op, const tg_shape *in, const tg_s
         grown.n[d] += 2 * op->below[d];
         positions += grown.n[d];
     }
+    if (out->ndim > 0)
+        grown.n[0] = tg_op_strip(op, out) + 2 * op->below[0];
     if (tg_shape_items(&grown, &n, NULL) != TG_OK || n > UINT64_MAX / 64)
         return UINT64_MAX;
     return 2 * n * sizeof(double) + positions * sizeof(uint64_t);
@@ -194,14 +223,17 @@ static tg_status call_gaussian(const tg_op *op, const tg_region_call *c,
                                const tg_cancel *cancel, tg_error *err)
 {
     grown g = {.shape = {c->out.ndim, {0}}};
+    tg_shape out = {c->out.ndim, {0}};
     uint64_t items = 1, positions = 0;
     if (tg_view_items(&c->out) == 0)
         return TG_OK;
     if (c->out.ndim == 0)
         return tg_fail(err, TG_UNSUPPORTED, "gaussian of an array without dimensions");
+    memcpy(out.n, c->out.shape, sizeof out.n);
+    const uint64_t strip = tg_op_strip(op, &out);
     for (uint32_t d = 0; d < c->out.ndim; d++) {
         g.shape.n[d] = c->out.shape[d] + 2 * op->below[d];
-        items *= g.shape.n[d];
+        items *= d == 0 ? strip + 2 * op->below[d] : g.shape.n[d];
         positions += g.shape.n[d];
     }
     TG_AUTO(tg_mem_ptr) blocks = tg_alloc_array((size_t)items, 2 * sizeof(double));
@@ -209,10 +241,19 @@ static tg_status call_gaussian(const tg_op *op, const tg_region_call *c,
     if (blocks == NULL || table == NULL)
         return tg_fail(err, TG_NO_MEMORY, "no memory for two blocks of %zu doubles",
                        (size_t)items);
-    g.a = blocks;
-    g.b = g.a + items;
     tg_call_reflect(c, op->below, &g.shape, table, g.from);
-    return run_gaussian(op, c, &g, cancel, err);
+    for (uint64_t at = 0; at < out.n[0]; at += strip) {
+        const uint64_t n = out.n[0] - at < strip ? out.n[0] - at : strip;
+        const tg_region_call part = tg_op_strip_call(c, at, n);
+        grown s = g;
+        for (uint32_t d = 0; d < c->out.ndim; d++)
+            s.shape.n[d] = part.out.shape[d] + 2 * op->below[d];
+        s.from[0] = g.from[0] + at;
+        s.a = blocks;
+        s.b = s.a + items;
+        TG_TRY(run_gaussian(op, &part, &s, cancel, err));
+    }
+    return TG_OK;
 }
 
 const tg_op_kind tg_ops_filter[] = {{"gaussian", "sigma, truncate, axes, dtype", setup_gaussian,
