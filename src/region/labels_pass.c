@@ -138,9 +138,11 @@ static const uint64_t *neighbours(const scan_row *r, const int8_t *offset, uint6
 static tg_status scan_touching(batch *b, const scan_row *r, tg_error *err)
 {
     for (uint32_t i = 0; i < b->p->n_offsets; i++) {
-        uint64_t from, to;
+        uint64_t from = 0, to = 0;
         const uint64_t *other = neighbours(r, b->p->offset[i], &from, &to);
-        for (uint64_t x = from; other != NULL && x < to; x++) {
+        if (other == NULL || r->items == NULL)
+            continue;
+        for (uint64_t x = from; x < to; x++) {
             const uint64_t one = r->items[x], two = other[x];
             if ((one ^ two) >> 32 != 0 && one != 0 && two != 0)
                 TG_TRY(add(b, one > two ? one : two, one > two ? two : one, err));

@@ -111,22 +111,34 @@ static tg_status small_star(maker *m, tg_sorter *edges, tg_sorter **out, bool *c
     return TG_OK;
 }
 
+static tg_status next_stars(maker *m, tg_sorter *edges, tg_sorter **out, bool *changed,
+                            tg_error *err)
+{
+    TG_AUTO_PTR(tg_sorter) both = NULL;
+    TG_AUTO_PTR(tg_sorter) large = NULL;
+
+    TG_TRY(both_ways(m, edges, &both, err));
+    TG_TRY(large_star(m, both, &large, changed, err));
+    drop(m, &both);
+    TG_TRY(small_star(m, large, out, changed, err));
+    drop(m, &large);
+    return TG_OK;
+}
+
 /* Each object but the least of its component, with that. Takes `touching`. */
 static tg_status make_stars(maker *m, tg_sorter *touching, tg_sorter **out, tg_error *err)
 {
     TG_AUTO_PTR(tg_sorter) edges = NULL;
     bool changed = true;
 
-    for (bool begun = false; changed; begun = true) {
-        TG_AUTO_PTR(tg_sorter) both = NULL;
-        TG_AUTO_PTR(tg_sorter) large = NULL;
-        changed = !begun; /* what is given leads either way */
-        TG_TRY(both_ways(m, begun ? edges : touching, &both, err));
+    TG_TRY(next_stars(m, touching, &edges, &changed, err));
+    changed = true; /* what was given leads either way */
+    while (changed) {
+        TG_AUTO_PTR(tg_sorter) made = NULL;
+        changed = false;
+        TG_TRY(next_stars(m, edges, &made, &changed, err));
         drop(m, &edges);
-        TG_TRY(large_star(m, both, &large, &changed, err));
-        drop(m, &both);
-        TG_TRY(small_star(m, large, &edges, &changed, err));
-        drop(m, &large);
+        edges = tg_steal(made);
     }
     *out = tg_steal(edges);
     return TG_OK;
