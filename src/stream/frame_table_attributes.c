@@ -54,11 +54,11 @@ uint32_t frame_own_columns(const tg_frame_table_options *options,
                            uint8_t own[FRAME_OWN_COLUMNS])
 {
     uint32_t n = 0;
-    for (uint8_t i = 0; i < FRAME_OWN_COLUMNS; i++)
+    for (uint32_t i = 0; i < FRAME_OWN_COLUMNS; i++)
         if (frame_own[i].when == FRAME_ALWAYS ||
             (frame_own[i].when == FRAME_ON_PLATES && options->images > 0) ||
             (frame_own[i].when == FRAME_SUMMED && options->checksum))
-            own[n++] = i;
+            own[n++] = (uint8_t)i;
     return n;
 }
 
