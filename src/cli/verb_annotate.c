@@ -444,7 +444,7 @@ static int run(cli *c, void *options)
     if (st == TG_OK)
         result_text(c, &r);
     const int code = exit_of(c, st, &r);
-    if (o->report != NULL && r.spectra > 0) {
+    if (o->report != NULL && (st == TG_OK || r.spectra > 0)) {
         tg_error failed;
         if (annotate_write_report(c, o, &request, &r, &failed) != TG_OK && st == TG_OK) {
             c->err = failed;
