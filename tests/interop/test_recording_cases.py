@@ -66,13 +66,8 @@ def test_t17_the_folder_is_removed(tmp_path):
     process = start(tmp_path / "x.zarr", "--from", "test:64x64:u16@400", "--frames", 100000, "--shard", "none",
                     "--chunk-frames", 1, "--commit-interval", "50ms")
     progress_until(process, "durable", 10)
-    gone = False
-    while not gone:  # it makes files meanwhile
-        try:
-            shutil.rmtree(tmp_path / "x.zarr")
-            gone = True
-        except OSError:
-            pass
+    while (tmp_path / "x.zarr").exists():  # it makes files meanwhile
+        shutil.rmtree(tmp_path / "x.zarr", ignore_errors=True)
     answer = ended(process, 1)
     error = answer["error"]
     assert error["key"] or "'" in error["message"], error  # a file is named
@@ -83,35 +78,37 @@ def test_t17_a_file_system_that_becomes_read_only(tmp_path):
     """T17: EROFS from some call on (ext4 does so after an error): file and errno, and close returns."""
     store = tmp_path / "x.zarr"
     shim = dict(os.environ, LD_PRELOAD=os.path.join(BUILD, "tests/fault/libtg_shim.so"), TG_SHIM_UNDER=str(tmp_path),
-                TG_SHIM_FAIL="300", TG_SHIM_ERRNO="30", TG_SHIM_STICKY="1")
+                TG_SHIM_FAIL="600", TG_SHIM_ERRNO="30", TG_SHIM_STICKY="1")
     answer = ended(start(store, "--from", "test:64x64:u16@200", "--frames", 2000, "--commit-interval", "50ms",
                          "--shard", "none", "--chunk-frames", 1, env=shim), 1)
     error = answer["error"]
     assert error["errno"] == 30 and (error["key"] or "'" in error["message"]), error
-    assert answer["durable"] < 2000
+    assert answer.get("durable", 0) < 2000
 
 
 def test_t19_sealed_shards_are_moved_away(tmp_path):
     """T19: sealed shards are closed files: who moves them away frees their room, and nobody minds."""
     store = tmp_path / "x.zarr"
-    process = start(store, "--from", "test:256x256:u16@300", "--frames", 400, "--shard", "20frames", "--chunk-frames", 1,
+    process = start(store, "--from", "test:256x256:u16@100", "--shard", "20frames", "--chunk-frames", 1,
                     "--commit-interval", "50ms")
     moved = 0
     until = time.monotonic() + LIMIT
-    while process.poll() is None and moved < 6 and time.monotonic() < until:
+    while process.poll() is None and moved < 4 and time.monotonic() < until:
         shape = image(store).shape[0] if (store / "0/zarr.json").exists() else 0
         for number in range(shape // 20):
             shard = store / f"0/c/{number}/0/0"
             if shard.exists():
-                fds = [os.readlink(x) for x in glob.glob(f"/proc/{process.pid}/fd/*") if os.path.islink(x)]
-                assert str(shard) not in fds, "a published shard is still open"
+                fds = [os.path.realpath(x) for x in glob.glob(f"/proc/{process.pid}/fd/*")]
+                assert os.path.realpath(shard) not in fds, "a published shard is still open"
                 shard.unlink()
                 moved += 1
         time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
     answer = ended(process, 0)
-    assert moved > 0 and answer["frames"] == 400
+    last = answer["frames"] - 1
+    assert moved >= 4 and last >= 80
     a = image(store)
-    np.testing.assert_array_equal(a[399], frame_of(0, 399, 256, 256, "uint16"))
+    np.testing.assert_array_equal(a[last], frame_of(0, last, 256, 256, "uint16"))
     assert not a[0].any()  # moved away: fill value
 
 
@@ -124,9 +121,10 @@ READERS = {"unsharded": ["--shard", "none", "--chunk-frames", "1"],
 def test_t20_a_reader_beside_the_recorder(tmp_path, layout):
     """T20: whenever it is opened it is whole, the shape never goes back, and each frame below it is the camera's."""
     store = tmp_path / "x.zarr"
-    process = start(store, "--from", "test:96x64:u16@200", "--frames", 400, "--commit-interval", "50ms", *READERS[layout])
+    process = start(store, "--from", "test:96x64:u16@200", "--commit-interval", "50ms", *READERS[layout])
     last, looks, seen = 0, 0, set()
-    while process.poll() is None:
+    until = time.monotonic() + LIMIT
+    while process.poll() is None and (looks < 30 or last < 100) and time.monotonic() < until:
         if (store / "0/zarr.json").exists():
             a = image(store)
             assert a.shape[0] >= last, "the shape went back"
@@ -136,8 +134,9 @@ def test_t20_a_reader_beside_the_recorder(tmp_path, layout):
                     seen.add(i)
             last, looks = a.shape[0], looks + 1
         time.sleep(0.05)
-    ended(process, 0)
-    assert looks > 0 and image(store).shape[0] == 400
+    process.send_signal(signal.SIGINT)
+    answer = ended(process, 0)
+    assert looks >= 30 and last >= 100 and image(store).shape[0] == answer["frames"]
 
 
 def test_t22_a_long_inner_dimension(tmp_path):
