@@ -73,7 +73,9 @@ static tg_status remove_old_results(stage *s, tg_error *err)
 {
     tg_ims_side out = {-1, s->j->o.out};
     TG_TRY(tg_ims_side_open(&out, s->j->o.out, err));
-    tg_status st = tg_ims_side_remove_all(&out, "annotations.partial.csv", err);
+    tg_status st = tg_ims_side_remove_dead(&out, err);
+    if (st == TG_OK)
+        st = tg_ims_side_remove_all(&out, "annotations.partial.csv", err);
     for (size_t i = 0; tg_output_names[i] != NULL && st == TG_OK; i++) {
         char name[64];
         (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(tg_output_names[i], "/"),

@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -108,6 +109,25 @@ static tg_status remove_below(const tg_ims_side *s, int dir, const char *name, i
 tg_status tg_ims_side_remove_all(const tg_ims_side *s, const char *name, tg_error *err)
 {
     return remove_below(s, s->dir, name, 0, err);
+}
+
+static bool is_dead(const char *name)
+{
+    long pid;
+    return sscanf(name, ".tg-tmp-%ld-", &pid) == 1 && /* NOLINT: a name of ours */
+           pid > 0 && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
+}
+
+tg_status tg_ims_side_remove_dead(const tg_ims_side *s, tg_error *err)
+{
+    __attribute__((cleanup(close_list))) DIR *d = open_list(s->dir, ".");
+    if (d == NULL)
+        return fault(s, "list", ".", err);
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): nobody else reads this DIR */
+    for (struct dirent *e; (e = readdir(d)) != NULL;)
+        if (is_dead(e->d_name))
+            TG_TRY(remove_below(s, s->dir, e->d_name, 0, err));
+    return TG_OK;
 }
 
 /* "part-3-of-8.journal" -> 8; 0: another name. */

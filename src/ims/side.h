@@ -22,6 +22,8 @@ TG_MUST_USE tg_status tg_ims_side_remove(const tg_ims_side *s, const char *name,
 /* Remove all below a name, whatever its depth; links are removed, not followed. */
 TG_MUST_USE tg_status tg_ims_side_remove_all(const tg_ims_side *s, const char *name,
                                              tg_error *err);
+/* Remove unfinished values (".tg-tmp-PID-...") of processes that are no more. */
+TG_MUST_USE tg_status tg_ims_side_remove_dead(const tg_ims_side *s, tg_error *err);
 /* How many parts there are, by the names of their journals. TG_NOT_FOUND: none was begun;
  * TG_INVALID: parts of different counts lie there. */
 TG_MUST_USE tg_status tg_ims_side_count_parts(const tg_ims_side *s, uint32_t *n_parts,

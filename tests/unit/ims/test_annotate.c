@@ -411,7 +411,7 @@ static void stopped_runs_go_on(void)
         tg_cancel *cancel = NULL;
         tg_error e = {0};
         REQUIRE_OK(tg_cancel_new(&cancel, NULL));
-        stopper s = {cancel, 1};
+        stopper s = {cancel, 20}; /* of about 300 */
         o.progress = stop_after;
         o.progress_user = &s;
         o.resume = round > 0;
