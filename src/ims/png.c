@@ -13,9 +13,9 @@
 #define LEVEL         1
 #define CONTEXT_BYTES ((uint64_t)256 << 10) /* measured: 204800 at this level */
 #define PIXEL         4                     /* bytes: grey and alpha, big-endian */
-#define FRAME_BYTES   12                    /* length, name and sum of a chunk */
+#define FRAME_BYTES   12u                   /* length, name and sum of a chunk */
 #define HEAD_BYTES    (8 + FRAME_BYTES + 13)
-#define TEXT_BYTES    (4 * (FRAME_BYTES + 16 + 192)) /* four of them at most */
+#define TEXT_BYTES    (4u * (FRAME_BYTES + 16 + 192)) /* four of them at most */
 #define MOST_CHUNK    ((uint64_t)INT32_MAX)
 
 struct tg_png {
@@ -40,7 +40,8 @@ static uint64_t most_packed(uint64_t n)
 
 static uint64_t file_bytes(uint32_t width, uint32_t height)
 {
-    return most_packed(rows_bytes(width, height)) + HEAD_BYTES + TEXT_BYTES + 2 * FRAME_BYTES;
+    return most_packed(rows_bytes(width, height)) + (uint64_t)HEAD_BYTES +
+           (uint64_t)TEXT_BYTES + (uint64_t)2 * FRAME_BYTES;
 }
 
 uint64_t tg_png_bytes(uint32_t width, uint32_t height)
