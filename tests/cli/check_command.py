@@ -20,7 +20,7 @@ import traceback
 
 from page import check_page
 
-SECONDS = 120
+SECONDS = 300
 MIB = 1 << 20
 NUMBER = (int, float)
 RECORD = {"offered": int, "written": int, "durable": int, "published": int, "dropped": int, "skipped": int,
