@@ -190,8 +190,9 @@ uint64_t tg_units_reach(const tg_unit_plan *p, const tg_peaks *peaks, uint32_t n
     uint64_t most = 1;
     for (uint32_t u = 0; u < p->n_units; u++) {
         uint32_t last = p->n_units - u < n ? p->n_units - 1 : u + n - 1, from, to;
-        tg_peaks_segments(peaks, (double)p->ends[2 * u] / BINS_PER_U - TG_ION_REACH,
-                          (double)(p->ends[2 * last + 1] + 1) / BINS_PER_U + TG_ION_REACH,
+        tg_peaks_segments(peaks, (double)p->ends[(size_t)2 * u] / BINS_PER_U - TG_ION_REACH,
+                          (double)(p->ends[(size_t)2 * last + 1] + 1) / BINS_PER_U +
+                              TG_ION_REACH,
                           &from, &to);
         most = to - from > most ? to - from : most;
     }
