@@ -458,7 +458,7 @@ static bool folder_is_there(const char *path)
 {
     char dir[160];
 
-    (void)snprintf(dir, sizeof dir, "%s", path);
+    (void)snprintf(dir, sizeof dir, "%.159s", path);
     for (char *slash; (slash = strrchr(dir, '/')) != NULL;) {
         *slash = '\0';
         const left_entry *e = entry_of(dir, false);
@@ -488,7 +488,7 @@ static void lay_out(const char *root)
         const left_entry *e = &entries[i];
         if (e->gone || !folder_is_there(e->path))
             continue;
-        (void)snprintf(path, sizeof path, "%s/%s", root, e->path);
+        (void)snprintf(path, sizeof path, "%.500s/%.159s", root, e->path);
         if (e->file != 0)
             write_file(path, file_of(e->file));
         else if (mkdir(path, 0777) != 0)
