@@ -304,7 +304,7 @@ def command_whose_output_is_wrong(c):
             ("longer", ".npy: 49 bytes of items, want 48"),
             ("fifo", "is no regular file"),
             ("folder", "is no regular file"),
-            ("link", "open out-0.npy: "))):
+            ("link", ".npy: Too many levels of symbolic links"))):
         args = ["apply", "in.zarr", f"out{i}.zarr", "--rois", rois, "--exec", tool(mode), "--halo", "1"]
         _, err = c.run(*args, status=1)
         assert "region 0 ('r0'): " in err and words in err, f"{mode}: got {err!r}, want {words!r}"
