@@ -150,7 +150,7 @@ def test_three_dimensions(tmp_path):
     ("large", "the function says: ValueError: the function makes an array of shape (19, 19), want (16, 16)"),
 ])
 def test_wrong_results(place, function, words):
-    answer = place.apply(worker(function), "--halo", "3", status=1)
+    answer = place.apply(worker(function), "--halo", "3", "--jobs", "1", status=1)
     assert words in answer["error"]["message"], answer
 
 
