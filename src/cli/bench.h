@@ -80,6 +80,9 @@ typedef struct floor_job {
     bool direct;   /* else write(2) a frame at a time, fsync at the end */
 } floor_job;
 
+/* All n bytes at offset; 0, or the errno of the write that failed. */
+int bench_write_at(int fd, const unsigned char *data, size_t n, off_t offset);
+
 /* A bench_fn; arg is a floor_job. Frames are copied into aligned blocks and written with
  * O_DIRECT (where the file system has none: TG_UNSUPPORTED). Durable at the end. */
 void floor_run(void *arg, bench_result *result);

@@ -25,7 +25,7 @@ typedef struct ring {
     int failed; /* errno of the first write that failed */
 } ring;
 
-static int write_block(int fd, const unsigned char *data, size_t n, off_t offset)
+int bench_write_at(int fd, const unsigned char *data, size_t n, off_t offset)
 {
     while (n > 0) {
         ssize_t k = pwrite(fd, data, n, offset);
@@ -57,7 +57,7 @@ static void *write_blocks(void *arg)
         uint64_t i = r->written;
         (void)pthread_mutex_unlock(&r->lock);
         int rc =
-            write_block(r->fd, block_at(r, i), r->block_bytes, (off_t)(i * r->block_bytes));
+            bench_write_at(r->fd, block_at(r, i), r->block_bytes, (off_t)(i * r->block_bytes));
         (void)pthread_mutex_lock(&r->lock);
         r->failed = r->failed != 0 ? r->failed : rc;
         r->written++;
@@ -72,8 +72,8 @@ static void hand_over(ring *r)
 {
     r->fill = 0;
     if (r->n_blocks == 1) {
-        int rc =
-            write_block(r->fd, r->blocks, r->block_bytes, (off_t)(r->filled * r->block_bytes));
+        int rc = bench_write_at(r->fd, r->blocks, r->block_bytes,
+                                (off_t)(r->filled * r->block_bytes));
         r->failed = r->failed != 0 ? r->failed : rc;
         r->filled++;
         return;
@@ -141,8 +141,8 @@ static int write_buffered(const floor_job *job, int fd, bench_pool *pool)
 {
     int rc = 0;
     for (uint64_t i = 0; rc == 0 && i < job->frames; i++)
-        rc = write_block(fd, pool_frame(pool, i), job->frame_bytes,
-                         (off_t)(i * job->frame_bytes));
+        rc = bench_write_at(fd, pool_frame(pool, i), job->frame_bytes,
+                            (off_t)(i * job->frame_bytes));
     return rc;
 }
 

@@ -228,21 +228,6 @@ static int read_block(int fd, unsigned char *data, size_t n, off_t offset)
     return 0;
 }
 
-static int write_block(int fd, const unsigned char *data, size_t n, off_t offset)
-{
-    while (n > 0) {
-        ssize_t k = pwrite(fd, data, n, offset);
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0)
-            return k < 0 ? errno : EIO;
-        data += k;
-        offset += k;
-        n -= (size_t)k;
-    }
-    return 0;
-}
-
 static void *write_blocks(void *arg)
 {
     copier *c = arg;
@@ -254,8 +239,8 @@ static void *write_blocks(void *arg)
         int rc = c->failed;
         (void)pthread_mutex_unlock(&c->lock);
         if (rc == 0)
-            rc =
-                write_block(c->out, c->ring + i % RING * c->run->read_bytes, n, (off_t)(i * n));
+            rc = bench_write_at(c->out, c->ring + i % RING * c->run->read_bytes, n,
+                                (off_t)(i * n));
         (void)pthread_mutex_lock(&c->lock);
         c->failed = c->failed != 0 ? c->failed : rc;
         c->written++;
@@ -309,7 +294,7 @@ static int make_input(const char *path, const copier *c)
     int rc = fd < 0 ? errno : 0;
     memset(c->ring, 0xA5, RING * c->run->read_bytes);
     for (uint64_t i = 0; rc == 0 && i < c->blocks; i++)
-        rc = write_block(fd, c->ring, c->run->read_bytes, (off_t)(i * c->run->read_bytes));
+        rc = bench_write_at(fd, c->ring, c->run->read_bytes, (off_t)(i * c->run->read_bytes));
     if (rc == 0 && fsync(fd) != 0)
         rc = errno;
     if (fd >= 0)
