@@ -110,8 +110,7 @@ int bench_annotate(cli *c, const bench_options *o)
         return compare_formats(c, o);
     if (o->generate == NULL) {
         (void)cli_fail(&c->err, TG_INVALID,
-                       "bench annotate: want --generate OUT or --formats DATA.imzML; "
-                       "bench/annotate.py measures");
+                       "bench annotate: want --generate OUT or --formats DATA.imzML");
         return CLI_USAGE;
     }
     if (take_options(c, o, &g) != TG_OK || cli_runtime(c, c->common->memory, &rt) != TG_OK)
