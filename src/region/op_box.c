@@ -3,6 +3,7 @@
  * after the other. */
 #include "region/op.h"
 #include "region/op_median.h"
+#include "region/select.h"
 
 #include <math.h>
 #include <string.h>
@@ -228,31 +229,8 @@ static void divide(const box *b)
         b->cells[i].value /= window;
 }
 
-/* The k-th smallest. */
-static cell select_kth(cell *v, size_t n, size_t k)
-{
-    size_t low = 0, high = n - 1;
-    while (low < high) {
-        uint64_t pivot = v[low + (high - low) / 2].key;
-        size_t i = low, j = high;
-        for (;;) {
-            while (v[i].key < pivot)
-                i++;
-            while (v[j].key > pivot)
-                j--;
-            if (i >= j)
-                break;
-            cell swap = v[i];
-            v[i++] = v[j];
-            v[j--] = swap;
-        }
-        if (k <= j)
-            high = j;
-        else
-            low = j + 1;
-    }
-    return v[k];
-}
+#define CELL_KEY(x) ((x).key)
+TG_DEFINE_SELECT(select_kth, cell, uint64_t, CELL_KEY)
 
 /* Of the window that begins at `index` of the cells; of an even number the upper one. */
 static cell median_at(const box *b, const uint64_t *index)
@@ -268,7 +246,8 @@ static cell median_at(const box *b, const uint64_t *index)
         memcpy(b->window + n, b->cells + at, r.length * sizeof(cell));
         n += r.length;
     } while (tg_rows_next(&r));
-    return select_kth(b->window, n, n / 2);
+    select_kth(b->window, n, n / 2);
+    return b->window[n / 2];
 }
 
 /* In place too: the first of a window is read by no later one. */

@@ -1,6 +1,7 @@
 /* Thresholds found from the region itself: otsu (as skimage.filters.threshold_otsu) and
  * percentile (as numpy.percentile, linear). Result: 1 where an item is above it, else 0. */
 #include "region/op.h"
+#include "region/select.h"
 
 #include <math.h>
 #include <string.h>
@@ -222,30 +223,8 @@ static void see_gather(void *user, const double *v, size_t n)
     g->n += n;
 }
 
-/* The k-th smallest comes to v[k], all smaller before it. No NaN among them. */
-static void select_kth(double *v, size_t n, size_t k)
-{
-    size_t low = 0, high = n - 1;
-    while (low < high) {
-        double pivot = v[low + (high - low) / 2];
-        size_t i = low, j = high;
-        for (;;) {
-            while (v[i] < pivot)
-                i++;
-            while (v[j] > pivot)
-                j--;
-            if (i >= j)
-                break;
-            double swap = v[i];
-            v[i++] = v[j];
-            v[j--] = swap;
-        }
-        if (k <= j)
-            high = j;
-        else
-            low = j + 1;
-    }
-}
+#define ITSELF(x) (x)
+TG_DEFINE_SELECT(select_kth, double, double, ITSELF)
 
 static double percentile_of(double *v, size_t n, double q)
 {
