@@ -1,111 +1,19 @@
-/* base/side.c - one writing job a store. The lock names its owner, so that a reader of the
- * folder knows whom to ask, and a dead owner is recognised without a daemon. */
-#ifndef _DEFAULT_SOURCE
-#define _DEFAULT_SOURCE /* gethostname() */
-#endif
+/* base/side.c - one writing job a store. */
 #include "base/side.h"
 
+#include "base/owner.h"
 #include "tidegate/text.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #define LOCK_NAME  "lock"
-#define LINE_BYTES 384
 #define TAKE_TRIES 16
-
-/* --- Who we are ------------------------------------------------------------- */
-
-/* The start of a file as text; "" if it cannot be read. */
-static void read_text(int dir, const char *path, char *dst, size_t cap)
-{
-    TG_AUTO(tg_fd) fd = tg_sys_open(dir, path, O_RDONLY, 0);
-    ssize_t n = fd < 0 ? -1 : tg_sys_read(fd, dst, cap - 1);
-    dst[n < 0 ? 0 : n] = '\0';
-}
-
-void tg_boot_id(char id[TG_BOOT_ID_BYTES])
-{
-    read_text(AT_FDCWD, "/proc/sys/kernel/random/boot_id", id, TG_BOOT_ID_BYTES);
-    id[strcspn(id, "\n")] = '\0';
-}
-
-/* When a process began, in ticks since boot; 0: no such process, or not known. */
-static uint64_t start_time(long pid)
-{
-    char path[64], text[1024];
-    uint64_t ticks = 0;
-
-    (void)snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-    read_text(AT_FDCWD, path, text, sizeof text);
-    /* The name in parentheses may hold blanks: field 3 is behind the last one that closes. */
-    char *at = strrchr(text, ')');
-    for (int field = 2; at != NULL && field < 22; field++) {
-        at = strchr(at + 1, ' ');
-    }
-    if (at == NULL)
-        return 0;
-    at[1 + strcspn(at + 1, " \n")] = '\0';
-    return tg_parse_u64(at + 1, &ticks, NULL) == TG_OK ? ticks : 0;
-}
-
-typedef struct owner {
-    uint64_t pid, start;
-    char boot[TG_BOOT_ID_BYTES], host[256];
-} owner;
-
-static void this_process(owner *o)
-{
-    o->pid = (uint64_t)getpid();
-    o->start = start_time((long)o->pid);
-    tg_boot_id(o->boot);
-    if (o->boot[0] == '\0')
-        (void)snprintf(o->boot, sizeof o->boot, "-");
-    if (gethostname(o->host, sizeof o->host) != 0)
-        o->host[0] = '\0';
-    o->host[sizeof o->host - 1] = '\0';
-}
-
-static char *next_word(char **at)
-{
-    char *word = *at, *end = word + strcspn(word, " \n");
-
-    *at = *end == '\0' ? end : end + 1;
-    *end = '\0';
-    return word;
-}
-
-static bool parse_owner(const char *text, owner *o)
-{
-    char line[LINE_BYTES], *at = line;
-
-    (void)snprintf(line, sizeof line, "%s", text);
-    *o = (owner){0};
-    if (tg_parse_u64(next_word(&at), &o->pid, NULL) != TG_OK)
-        return false;
-    (void)snprintf(o->boot, sizeof o->boot, "%s", next_word(&at));
-    if (tg_parse_u64(next_word(&at), &o->start, NULL) != TG_OK)
-        return false;
-    (void)snprintf(o->host, sizeof o->host, "%s", next_word(&at));
-    return true;
-}
-
-static bool is_alive(const owner *o, const owner *self)
-{
-    if (strcmp(o->host, self->host) != 0)
-        return true; /* another machine's: nothing here can tell */
-    if (strcmp(o->boot, self->boot) != 0)
-        return false;
-    if (kill((pid_t)o->pid, 0) != 0 && errno == ESRCH)
-        return false;
-    return o->start == 0 || start_time((long)o->pid) == o->start;
-}
 
 /* --- The folder --------------------------------------------------------------- */
 
@@ -163,20 +71,19 @@ static tg_status open_folder(tg_side *side, tg_error *err)
 
 /* --- The lock ------------------------------------------------------------------- */
 
-static tg_status write_lock(const tg_side *side, int fd, const owner *self, tg_error *err)
+static tg_status write_lock(const tg_side *side, int fd, const tg_owner *self, tg_error *err)
 {
-    char line[LINE_BYTES];
-    int n = snprintf(line, sizeof line, "%" PRIu64 " %s %" PRIu64 " %s\n", self->pid,
-                     self->boot, self->start, self->host);
+    char line[TG_OWNER_LINE];
+    size_t n = tg_owner_line(self, line);
 
     for (const char *at = line; n > 0;) {
-        ssize_t done = tg_sys_write(fd, at, (size_t)n);
+        ssize_t done = tg_sys_write(fd, at, n);
         if (done <= 0) {
             errno = done == 0 ? ENOSPC : errno; /* took nothing and said nothing: full */
             return path_failure(side, "write", LOCK_NAME, err);
         }
         at += done;
-        n -= (int)done;
+        n -= (size_t)done;
     }
     return TG_OK;
 }
@@ -185,12 +92,12 @@ static tg_status write_lock(const tg_side *side, int fd, const owner *self, tg_e
  * that was new by then puts it back. */
 static tg_status remove_stale(const tg_side *side, const char *seen, tg_error *err)
 {
-    char aside[64], text[LINE_BYTES];
+    char aside[64], text[TG_OWNER_LINE];
 
     (void)snprintf(aside, sizeof aside, "lock.stale.%ld", (long)getpid());
     if (tg_sys_rename(side->dir, LOCK_NAME, side->dir, aside) != 0)
         return errno == ENOENT ? TG_OK : path_failure(side, "move", LOCK_NAME, err);
-    read_text(side->dir, aside, text, sizeof text);
+    tg_owner_read(side->dir, aside, text);
     if (strcmp(text, seen) != 0)
         (void)tg_sys_link(side->dir, aside, side->dir, LOCK_NAME);
     if (tg_sys_unlink(side->dir, aside, 0) != 0)
@@ -198,10 +105,10 @@ static tg_status remove_stale(const tg_side *side, const char *seen, tg_error *e
     return TG_OK;
 }
 
-static tg_status try_lock(tg_side *side, const owner *self, tg_error *err)
+static tg_status try_lock(tg_side *side, const tg_owner *self, tg_error *err)
 {
-    char text[LINE_BYTES];
-    owner other;
+    char text[TG_OWNER_LINE];
+    tg_owner other;
     int fd = tg_sys_open(side->dir, LOCK_NAME, O_WRONLY | O_CREAT | O_EXCL, 0666);
 
     if (fd >= 0) {
@@ -215,10 +122,10 @@ static tg_status try_lock(tg_side *side, const owner *self, tg_error *err)
     }
     if (errno != EEXIST)
         return path_failure(side, "make", LOCK_NAME, err);
-    read_text(side->dir, LOCK_NAME, text, sizeof text);
+    tg_owner_read(side->dir, LOCK_NAME, text);
     /* An empty one is being written, or its writer died at it: it cannot be told apart for the
      * moment that takes, so it counts as stale. */
-    if (parse_owner(text, &other) && is_alive(&other, self))
+    if (tg_owner_parse(text, &other) && tg_owner_alive(&other, self))
         return tg_fail(err, TG_BUSY, "in use by process %" PRIu64 "%s%s ('%s/%s')", other.pid,
                        strcmp(other.host, self->host) == 0 ? "" : " on ",
                        strcmp(other.host, self->host) == 0 ? "" : other.host, side->path,
@@ -228,12 +135,12 @@ static tg_status try_lock(tg_side *side, const owner *self, tg_error *err)
 
 tg_status tg_side_open(tg_side *side, const char *root, tg_error *err)
 {
-    owner self;
+    tg_owner self;
 
     *side = (tg_side){.dir = -1};
     TG_TRY(tg_side_path(root, &side->path, err));
     tg_status st = open_folder(side, err);
-    this_process(&self);
+    tg_owner_self(&self);
     for (int i = 0; st == TG_OK && !side->locked && i < TAKE_TRIES; i++)
         st = try_lock(side, &self, err);
     if (st == TG_OK && !side->locked)

@@ -1,6 +1,6 @@
 /* base/side.h - the folder beside a store, and the lock in it against a second recorder.
  *
- * `<root>.tidegate/lock` holds one line, "PID BOOT-ID START-TIME HOST\n", and is made with
+ * `<root>.tidegate/lock` holds its owner's line (owner.h), and is made with
  * O_EXCL. It is stale, and taken over, if the boot is another one of this host, or no process
  * of that number began at that time. */
 #ifndef TG_BASE_SIDE_H
@@ -10,8 +10,6 @@
 
 #include <stdbool.h>
 
-#define TG_BOOT_ID_BYTES 40
-
 typedef struct tg_side {
     int dir;    /* -1: none */
     char *path; /* `<root>.tidegate` */
@@ -19,8 +17,6 @@ typedef struct tg_side {
     bool made; /* the folder is ours to remove */
 } tg_side;
 
-/* The boot id of this machine, "" where it has none. */
-void tg_boot_id(char id[TG_BOOT_ID_BYTES]);
 /* Where the folder of a store is: path without trailing slashes, and ".tidegate". */
 TG_MUST_USE tg_status tg_side_path(const char *root, char **path, tg_error *err);
 /* Make the folder if need be and take the lock. TG_BUSY: a live process has it, its number in

@@ -1,10 +1,8 @@
 /* The folder of a run, and locks in it that need nothing of the file system but link() (or
  * O_EXCL where there are no links) and survive their owner's death. */
-#ifndef _DEFAULT_SOURCE
-#define _DEFAULT_SOURCE /* gethostname() */
-#endif
 #include "region/folder.h"
 
+#include "base/owner.h"
 #include "tidegate/text.h"
 
 #include <dirent.h>
@@ -18,7 +16,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LINE_BYTES 384
 #define TAKE_TRIES 64
 
 /* --- Crash points ----------------------------------------------------------------- */
@@ -300,94 +297,17 @@ tg_status tg_folder_drop_tree(const tg_folder *s, const char *name, tg_error *er
 
 /* --- Locks ------------------------------------------------------------------------ */
 
-static void read_text(int dir, const char *path, char *dst, size_t cap)
-{
-    TG_AUTO(tg_fd) fd = tg_sys_open(dir, path, O_RDONLY, 0);
-    ssize_t n = fd < 0 ? -1 : tg_sys_read(fd, dst, cap - 1);
-    dst[n < 0 ? 0 : n] = '\0';
-}
-
-/* When a process began, in ticks since boot; 0: no such process, or not known. */
-static uint64_t start_time(uint64_t pid)
-{
-    char path[64], text[1024];
-    uint64_t ticks = 0;
-
-    (void)snprintf(path, sizeof path, "/proc/%" PRIu64 "/stat", pid);
-    read_text(AT_FDCWD, path, text, sizeof text);
-    char *at = strrchr(text, ')'); /* the name may hold blanks */
-    for (int field = 2; at != NULL && field < 22; field++)
-        at = strchr(at + 1, ' ');
-    if (at == NULL)
-        return 0;
-    at[1 + strcspn(at + 1, " \n")] = '\0';
-    return tg_parse_u64(at + 1, &ticks, NULL) == TG_OK ? ticks : 0;
-}
-
-typedef struct owner {
-    uint64_t pid, start;
-    char boot[40], host[256];
-} owner;
-
-static void this_process(owner *o)
-{
-    *o = (owner){.pid = (uint64_t)getpid()};
-    o->start = start_time(o->pid);
-    read_text(AT_FDCWD, "/proc/sys/kernel/random/boot_id", o->boot, sizeof o->boot);
-    o->boot[strcspn(o->boot, "\n")] = '\0';
-    if (o->boot[0] == '\0')
-        (void)snprintf(o->boot, sizeof o->boot, "-");
-    if (gethostname(o->host, sizeof o->host - 1) != 0 || o->host[0] == '\0')
-        (void)snprintf(o->host, sizeof o->host, "-");
-}
-
-static const char *next_word(char **at)
-{
-    char *word = *at, *end = word + strcspn(word, " \n");
-
-    *at = *end == '\0' ? end : end + 1;
-    *end = '\0';
-    return word;
-}
-
-static bool parse_owner(const char *text, owner *o)
-{
-    char line[LINE_BYTES], *at = line;
-
-    (void)snprintf(line, sizeof line, "%s", text);
-    *o = (owner){0};
-    if (strchr(text, '\n') == NULL || tg_parse_u64(next_word(&at), &o->pid, NULL) != TG_OK)
-        return false;
-    (void)snprintf(o->boot, sizeof o->boot, "%s", next_word(&at));
-    if (tg_parse_u64(next_word(&at), &o->start, NULL) != TG_OK)
-        return false;
-    (void)snprintf(o->host, sizeof o->host, "%s", next_word(&at));
-    return true;
-}
-
-static bool is_alive(const owner *o, const owner *self)
-{
-    if (strcmp(o->host, self->host) != 0)
-        return true; /* another machine's: nothing here can tell */
-    if (strcmp(o->boot, self->boot) != 0)
-        return false;
-    if (kill((pid_t)o->pid, 0) != 0 && errno == ESRCH)
-        return false;
-    return o->start == 0 || start_time(o->pid) == o->start;
-}
-
 /* The lock under a name of its own, from where it is linked. */
-static tg_status write_own(const tg_folder *s, const char *own, const owner *self,
+static tg_status write_own(const tg_folder *s, const char *own, const tg_owner *self,
                            tg_error *err)
 {
-    char line[LINE_BYTES];
-    int n = snprintf(line, sizeof line, "%" PRIu64 " %s %" PRIu64 " %s\n", self->pid,
-                     self->boot, self->start, self->host);
+    char line[TG_OWNER_LINE];
+    const size_t n = tg_owner_line(self, line);
     TG_AUTO(tg_fd) fd = tg_sys_open(s->dir, own, O_WRONLY | O_CREAT | O_TRUNC, 0666);
 
     if (fd < 0)
         return tg_folder_fail(s, "make", own, err);
-    TG_TRY(tg_fd_write_at(fd, line, (size_t)n, 0, own, err));
+    TG_TRY(tg_fd_write_at(fd, line, n, 0, own, err));
     return tg_fd_close(&fd, own, err);
 }
 
@@ -396,11 +316,11 @@ static tg_status write_own(const tg_folder *s, const char *own, const owner *sel
 static tg_status remove_stale(const tg_folder *s, const char *name, const char *aside,
                               const char *seen, tg_error *err)
 {
-    char text[LINE_BYTES];
+    char text[TG_OWNER_LINE];
 
     if (tg_sys_rename(s->dir, name, s->dir, aside) != 0)
         return errno == ENOENT ? TG_OK : tg_folder_fail(s, "move", name, err);
-    read_text(s->dir, aside, text, sizeof text);
+    tg_owner_read(s->dir, aside, text);
     if (strcmp(text, seen) != 0)
         (void)tg_sys_link(s->dir, aside, s->dir, name);
     return tg_folder_drop(s, aside, err);
@@ -420,21 +340,21 @@ static tg_status try_lock(const tg_folder *s, const char *name, const char *own,
 }
 
 static tg_status take_lock(const tg_folder *s, const char *name, const char *own,
-                           const owner *self, tg_error *err)
+                           const tg_owner *self, tg_error *err)
 {
-    char text[LINE_BYTES], aside[320];
-    owner other;
+    char text[TG_OWNER_LINE], aside[320];
+    tg_owner other;
     bool taken;
 
     for (int i = 0; i < TAKE_TRIES; i++) {
         TG_TRY(try_lock(s, name, own, &taken, err));
         if (taken)
             return TG_OK;
-        read_text(s->dir, name, text, sizeof text);
+        tg_owner_read(s->dir, name, text);
         /* A lock appears whole: one that is empty lost its line in a power cut. */
         if (text[0] == '\0' && !tg_folder_exists(s, name))
             continue; /* gone by now */
-        if (parse_owner(text, &other) && is_alive(&other, self)) {
+        if (tg_owner_parse(text, &other) && tg_owner_alive(&other, self)) {
             const bool here = strcmp(other.host, self->host) == 0;
             return tg_fail(err, TG_BUSY,
                            "process %" PRIu64 "%s%s is at work here ('%.200s/%s')", other.pid,
@@ -449,22 +369,22 @@ static tg_status take_lock(const tg_folder *s, const char *name, const char *own
 
 /* Is NAME.own.PID.N of a process that is gone? One that was killed early has no line in it. */
 static bool own_is_stale(const tg_folder *s, const char *own, const char *pid,
-                         const owner *self)
+                         const tg_owner *self)
 {
-    char text[LINE_BYTES], number[24];
+    char text[TG_OWNER_LINE], number[24];
     const size_t n = strcspn(pid, ".");
-    owner o;
+    tg_owner o;
 
-    read_text(s->dir, own, text, sizeof text);
-    if (parse_owner(text, &o))
-        return !is_alive(&o, self);
+    tg_owner_read(s->dir, own, text);
+    if (tg_owner_parse(text, &o))
+        return !tg_owner_alive(&o, self);
     (void)snprintf(number, sizeof number, "%.*s", (int)(n < sizeof number ? n : 0), pid);
     return tg_parse_u64(number, &o.pid, NULL) == TG_OK && o.pid > 0 &&
            kill((pid_t)o.pid, 0) != 0 && errno == ESRCH;
 }
 
 /* What those left who were killed while they took the lock, which is ours now. */
-static void drop_stale_owns(const tg_folder *s, const char *name, const owner *self)
+static void drop_stale_owns(const tg_folder *s, const char *name, const tg_owner *self)
 {
     char prefix[256];
     const int n = snprintf(prefix, sizeof prefix, "%.200s.own.", name);
@@ -484,9 +404,9 @@ tg_status tg_folder_lock(const tg_folder *s, const char *name, tg_error *err)
 {
     static atomic_uint serial;
     char own[320];
-    owner self;
+    tg_owner self;
 
-    this_process(&self);
+    tg_owner_self(&self);
     (void)snprintf(own, sizeof own, "%.200s.own.%ld.%u", name, (long)getpid(),
                    atomic_fetch_add(&serial, 1));
     tg_status st = write_own(s, own, &self, err);

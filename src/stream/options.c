@@ -2,6 +2,7 @@
  * at the store, and as JSON for the journal, from which recover makes the same layout again. */
 #include "stream/options.h"
 
+#include "base/owner.h"
 #include "stream/create.h"
 #include "zarr/path.h"
 

@@ -2,6 +2,8 @@
  * what none covers is kept apart, to be verified. */
 #include "stream/recover_model.h"
 
+#include "base/owner.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
