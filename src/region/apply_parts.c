@@ -307,6 +307,7 @@ static tg_status run_merge(job *j, tg_error *err)
     tg_commit_past_destroy(&past);
     if (!ended)
         TG_TRY(tg_apply_run_plan(j, 0, true, err));
+    TG_TRY(tg_commit_check_published(&j->folder, j->plan, j->out, err));
     tg_crash_point();
     TG_TRY(tg_apply_write_attributes(j, err));
     j->report->merged = true;

@@ -19,6 +19,7 @@
 typedef struct waiting {
     uint32_t unit;
     tg_commit_how how;
+    uint64_t bytes;
 } waiting;
 
 struct tg_commit {
@@ -38,7 +39,8 @@ struct tg_commit {
 
     waiting batch[TG_COMMIT_QUEUE];
     size_t n_batch;
-    uint32_t units[TG_COMMIT_QUEUE];
+    uint32_t units[TG_COMMIT_QUEUE], new_units[TG_COMMIT_QUEUE];
+    uint64_t new_bytes[TG_COMMIT_QUEUE];
     char dirs[DIRS_EACH][TG_KEY_BYTES]; /* of OUT, with new entries */
     size_t n_dirs;
     bool many_dirs, made_dirs;
@@ -446,14 +448,25 @@ static tg_status sync_dirs(tg_commit *c, tg_error *err)
 static tg_status write_done(tg_commit *c, tg_error *err)
 {
     const tg_bytes none = {(const uint8_t *)"", 0};
+    size_t n_new = 0;
 
-    for (size_t i = 0; i < c->n_batch; i++)
+    for (size_t i = 0; i < c->n_batch; i++) {
         c->units[i] = c->batch[i].unit;
+        if (c->batch[i].how != TG_COMMIT_NEW)
+            continue;
+        c->new_units[n_new] = c->batch[i].unit;
+        c->new_bytes[n_new++] = c->batch[i].bytes;
+    }
     {
         TG_LOCKED_FOR_IO(&c->lock); /* records of failed regions come from other threads */
         TG_TRY(tg_journal_add(c->journal, TG_APPLY_DONE,
                               (tg_bytes){(const uint8_t *)c->units, 4 * c->n_batch}, none, none,
                               err));
+        if (n_new > 0 && (c->o.in_parts || c->o.finish)) /* for tg_commit_check_published() */
+            TG_TRY(tg_journal_add(c->journal, TG_APPLY_SIZES,
+                                  (tg_bytes){(const uint8_t *)c->new_units, 4 * n_new},
+                                  (tg_bytes){(const uint8_t *)c->new_bytes, 8 * n_new}, none,
+                                  err));
         TG_TRY(tg_journal_flush(c->journal, err));
     }
     return tg_journal_datasync(c->journal, err);
@@ -547,7 +560,8 @@ static tg_status failure_of(const tg_commit *c, tg_error *err)
     return c->failed.code;
 }
 
-tg_status tg_commit_add(tg_commit *c, uint32_t unit, tg_commit_how how, tg_error *err)
+tg_status tg_commit_add(tg_commit *c, uint32_t unit, tg_commit_how how, uint64_t bytes,
+                        tg_error *err)
 {
     TG_LOCKED(&c->lock);
     while (c->n_queue == TG_COMMIT_QUEUE && c->failed.code == TG_OK)
@@ -555,7 +569,7 @@ tg_status tg_commit_add(tg_commit *c, uint32_t unit, tg_commit_how how, tg_error
     TG_TRY(failure_of(c, err));
     if (c->n_queue == 0)
         c->since_ns = tg_clock_ns();
-    c->queue[c->n_queue++] = (waiting){unit, how};
+    c->queue[c->n_queue++] = (waiting){unit, how, bytes};
     if (c->n_queue == 1 || c->n_queue >= TG_COMMIT_QUEUE / 2)
         tg_cond_broadcast(&c->changed);
     return TG_OK;

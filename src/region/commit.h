@@ -22,7 +22,8 @@ enum {                     /* records of the journal; docs/formats/apply.md */
        TG_APPLY_BEGIN = 1, /* u64 fingerprint, text: a line for each thing that it is made of */
        TG_APPLY_DONE = 2,  /* u32 positions of units */
        TG_APPLY_FAILED = 3, /* u32 region, text: why; skipped for good */
-       TG_APPLY_END = 4     /* all is done, and what is left in the folder is waste */
+       TG_APPLY_END = 4,    /* all is done, and what is left in the folder is waste */
+       TG_APPLY_SIZES = 5   /* u32 positions of units, then u64 bytes of each as stored */
 };
 
 typedef struct tg_commit tg_commit;
@@ -67,6 +68,10 @@ TG_MUST_USE tg_status tg_commit_replay(const tg_folder *folder, const tg_plan *p
                                        uint32_t part, bool finish,
                                        void (*failed)(void *user, uint32_t region), void *user,
                                        tg_commit_past *past, tg_error *err);
+/* Is what all parts and their merge have published there, as long as it was? TG_CORRUPT names
+ * the first few units that are not. */
+TG_MUST_USE tg_status tg_commit_check_published(const tg_folder *folder, const tg_plan *plan,
+                                                tg_array *out, tg_error *err);
 /* Begin or go on; starts the committer's thread. */
 TG_MUST_USE tg_status tg_commit_new(tg_commit **out, const tg_commit_options *options,
                                     const tg_commit_past *past, tg_error *err);
@@ -80,9 +85,9 @@ typedef enum tg_commit_how {
     TG_COMMIT_REMOVE, /* there is none: the unit becomes fill value */
     TG_COMMIT_KEEP    /* the unit stays as it is */
 } tg_commit_how;
-/* Waits while TG_COMMIT_QUEUE units wait. */
+/* `bytes` of a new one. Waits while TG_COMMIT_QUEUE units wait. */
 TG_MUST_USE tg_status tg_commit_add(tg_commit *c, uint32_t unit, tg_commit_how how,
-                                    tg_error *err);
+                                    uint64_t bytes, tg_error *err);
 /* A region that failed and is left out, for good. */
 TG_MUST_USE tg_status tg_commit_failed_region(tg_commit *c, uint32_t region, const char *why,
                                               tg_error *err);

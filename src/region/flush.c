@@ -162,20 +162,21 @@ static tg_status write_alone(engine *e, context *c, live_unit *u, tg_error *err)
     tg_bytes made;
 
     if (u->inner[0].state == PIECE_EMPTY && !e->base_input) /* its regions have failed */
-        return e->commit == NULL ? TG_OK : tg_commit_add(e->commit, u->u, TG_COMMIT_KEEP, err);
+        return e->commit == NULL ? TG_OK
+                                 : tg_commit_add(e->commit, u->u, TG_COMMIT_KEEP, 0, err);
     TG_TRY(new_bytes(e, c, u, 0, &made, err));
     count_written(e, made.len);
     if (e->commit == NULL)
         return put(e, u, made, err);
     if (made.data == NULL)
-        return tg_commit_add(e->commit, u->u, TG_COMMIT_REMOVE, err);
+        return tg_commit_add(e->commit, u->u, TG_COMMIT_REMOVE, 0, err);
     tg_commit_name(e->commit, u->u, name);
     TG_TRY(begin_file(e, c, name, made.len, &fd, err));
     tg_crash_point();
     TG_TRY(tg_appender_write(&c->file, made.data, made.len, NULL, err));
     TG_TRY(end_file(e, c, &fd, &bytes, err));
     tg_crash_point();
-    return tg_commit_add(e->commit, u->u, TG_COMMIT_NEW, err);
+    return tg_commit_add(e->commit, u->u, TG_COMMIT_NEW, bytes, err);
 }
 
 static tg_status write_index(engine *e, context *c, int fd, tg_error *err)
@@ -221,7 +222,7 @@ static tg_status write_shard(engine *e, context *c, live_unit *u, tg_error *err)
     for (uint32_t i = 0; i < u->n_inner; i++)
         touched |= u->inner[i].state != PIECE_EMPTY;
     if (!touched)
-        return tg_commit_add(e->commit, u->u, TG_COMMIT_KEEP, err);
+        return tg_commit_add(e->commit, u->u, TG_COMMIT_KEEP, 0, err);
     tg_commit_name(e->commit, u->u, name);
     TG_TRY(
         begin_file(e, c, name, (uint64_t)e->o.out->meta->chunk_bytes * u->n_inner, &fd, err));
@@ -233,9 +234,9 @@ static tg_status write_shard(engine *e, context *c, live_unit *u, tg_error *err)
     tg_crash_point();
     count_written(e, n_stored == 0 ? 0 : bytes);
     if (n_stored > 0)
-        return tg_commit_add(e->commit, u->u, TG_COMMIT_NEW, err);
+        return tg_commit_add(e->commit, u->u, TG_COMMIT_NEW, bytes, err);
     TG_TRY(tg_folder_drop(e->o.folder, name, err));
-    return tg_commit_add(e->commit, u->u, TG_COMMIT_REMOVE, err);
+    return tg_commit_add(e->commit, u->u, TG_COMMIT_REMOVE, 0, err);
 }
 
 /* --- The end of a unit
