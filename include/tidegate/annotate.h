@@ -21,11 +21,18 @@ typedef enum tg_ims_strict {
     TG_IMS_FORGIVING  /* broken spectra are left out, a cut file is used as far as it goes */
 } tg_ims_strict;
 
+typedef enum tg_ims_kind {                          /* of spectra */
+                           TG_IMS_KIND_AS_DECLARED, /* and told if the values look otherwise */
+                           TG_IMS_KIND_CENTROID,
+                           TG_IMS_KIND_PROFILE
+} tg_ims_kind;
+
 typedef struct tg_ims_options {
     size_t size; /* sizeof(tg_ims_options) */
     tg_ims_strict strict;
     bool duplicates_fail; /* two spectra on one pixel are a fault; else they are added up */
     bool grid_from_3d;    /* pixels from the user parameters 3DPositionX, 3DPositionY */
+    tg_ims_kind kind; /* for the note on profile data, which is taken when peaks are sorted */
 } tg_ims_options;
 
 /* What an .imzML says and what was found odd, as one JSON object; the caller's, tg_free(). url:

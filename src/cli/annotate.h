@@ -11,6 +11,7 @@ typedef struct annotate_options {
     cli_common common;
     cli_list db;
     bool strict_db, fixed, scores, merge, resume, overwrite, strict, lenient, plan;
+    bool centroid, profile;
     const char *adducts, *losses, *mods, *polarity, *resolving_power, *part, *report, *ion;
     int mode, instrument, images, duplicates, grid_from;
     double sigma, ppm, fdr, deadline;

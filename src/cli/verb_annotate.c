@@ -51,6 +51,9 @@ static const cli_option options_table[] = {
     {"strict", CLI_FLAG, AT(strict), NULL, "refuse arrays whose lengths do not fit each other"},
     {"lenient", CLI_FLAG, AT(lenient), NULL,
      "leave out broken spectra, use a cut file as far as it goes (exit 3)"},
+    {"centroid", CLI_FLAG, AT(centroid), NULL,
+     "the spectra are centroided, whatever the data say"},
+    {"profile", CLI_FLAG, AT(profile), NULL, "the spectra are profiles, whatever the data say"},
     {"duplicates", CLI_CHOICE, AT(duplicates), "sum|error", "two spectra on one pixel (sum)"},
     {"plan", CLI_FLAG, AT(plan), NULL,
      "only say what memory and time each stage will take; writes nothing"},
@@ -178,12 +181,17 @@ tg_status annotate_request(cli *c, annotate_options *o, tg_annotate_options *out
                                    : TG_IMS_AS_USUAL;
     a.reading.duplicates_fail = o->duplicates == 1;
     a.reading.grid_from_3d = o->grid_from == 1;
+    a.reading.kind = o->centroid  ? TG_IMS_KIND_CENTROID
+                     : o->profile ? TG_IMS_KIND_PROFILE
+                                  : TG_IMS_KIND_AS_DECLARED;
     if (o->seed > UINT32_MAX)
         return cli_fail(err, TG_INVALID, "--seed: at most %" PRIu32, UINT32_MAX);
     if (o->db.n == 0 && o->ion == NULL)
         return cli_fail(err, TG_INVALID, "--db FILE is missing: which molecules?");
     if (o->lenient && o->strict)
         return cli_fail(err, TG_INVALID, "--strict or --lenient, not both");
+    if (o->centroid && o->profile)
+        return cli_fail(err, TG_INVALID, "--centroid or --profile, not both");
     if (o->sigma > 0 && o->resolving_power != NULL)
         return cli_fail(err, TG_INVALID, "--sigma or --resolving-power, not both");
     tg_status st = split("adducts", o->adducts, o->adduct_room, &o->adduct_list, err);

@@ -299,11 +299,7 @@ static void forecast_rest(forecaster *f)
 static tg_status open_data(forecaster *f, tg_imzml **data, tg_error *err)
 {
     tg_job *j = f->j;
-    const tg_imzml_options reading = {
-        .strictness = (tg_ims_strictness)j->o.reading.strict,
-        .duplicates_fail = j->o.reading.duplicates_fail,
-        .grid_from_3d = j->o.reading.grid_from_3d,
-    };
+    const tg_imzml_options reading = tg_imzml_options_of(&j->o.reading);
     tg_status st = tg_job_find_peaks(j, err);
     if (st == TG_OK) {
         f->info = *tg_peaks_get_info(j->peaks);

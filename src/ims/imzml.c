@@ -18,6 +18,12 @@ size_t tg_ims_type_bytes(tg_ims_type t)
     return t == TG_IMS_F64 || t == TG_IMS_I64 ? 8 : t == TG_IMS_NO_TYPE ? 0 : 4;
 }
 
+tg_imzml_options tg_imzml_options_of(const tg_ims_options *o)
+{
+    return (tg_imzml_options){(tg_ims_strictness)o->strict, o->duplicates_fail, o->grid_from_3d,
+                              o->kind};
+}
+
 /* --- Oddities -------------------------------------------------------------------- */
 
 static const char *const oddity_names[TG_N_ODDITIES] = {
@@ -242,7 +248,7 @@ static tg_status judge_pixels(tg_imzml *m, const tg_imzml_options *o, tg_error *
 
 /* --- Mode and UUID ---------------------------------------------------------------------- */
 
-static void judge_mode(tg_imzml *m)
+static void judge_mode(tg_imzml *m, tg_ims_kind kind)
 {
     const tg_spectrum *a = tg_imzml_spectrum(m, 0);
     bool one = m->n_spectra > 1 && a->count > 0; /* empty arrays have no place */
@@ -260,6 +266,11 @@ static void judge_mode(tg_imzml *m)
     if (m->declared_processed && !m->declared_continuous && one)
         tg_ims_note(m->odd, TG_ODD_MODE, 1,
                     "declared processed, but all spectra share one m/z array");
+    m->kind_given = kind != TG_IMS_KIND_AS_DECLARED;
+    if (m->kind_given) {
+        m->declared_centroid = kind == TG_IMS_KIND_CENTROID;
+        m->declared_profile = !m->declared_centroid;
+    }
     if (!m->declared_centroid && !m->declared_profile)
         tg_ims_note(m->odd, TG_ODD_PROFILE, 1,
                     "neither declared as centroid nor as profile data");
@@ -339,7 +350,7 @@ static tg_status open_all(tg_imzml *m, const tg_imzml_options *options, const tg
         tg_error_at(err, m->source.xml_key, TG_NO_OFFSET);
         return st;
     }
-    judge_mode(m);
+    judge_mode(m, options->kind);
     return check_uuid(m, cancel, err);
 }
 

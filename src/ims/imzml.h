@@ -9,6 +9,7 @@
 
 #include "exec/exec.h"
 #include "ims/source.h"
+#include "tidegate/annotate.h"
 
 typedef enum tg_ims_type {
     TG_IMS_NO_TYPE,
@@ -67,7 +68,9 @@ typedef struct tg_imzml_options {
     tg_ims_strictness strictness;
     bool duplicates_fail; /* two spectra on one pixel are a failure */
     bool grid_from_3d;    /* pixels from 3DPositionX/Y (um) over the pixel size */
+    tg_ims_kind kind;
 } tg_imzml_options;
+tg_imzml_options tg_imzml_options_of(const tg_ims_options *o);
 
 typedef enum tg_ims_sum { TG_SUM_NONE, TG_SUM_MD5, TG_SUM_SHA1, TG_SUM_SHA256 } tg_ims_sum;
 
@@ -88,6 +91,7 @@ typedef struct tg_imzml {
     uint64_t ibd_bytes;
     bool continuous; /* more than one spectrum, and all share one m/z array */
     bool truncated;  /* lenient: spectra at the end are missing */
+    bool kind_given; /* centroid or profile by the options: not judged */
     uint32_t width, height;
     int32_t x_min, y_min;
     uint64_t n_pixels;

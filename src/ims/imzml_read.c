@@ -79,9 +79,9 @@ static void take_array_param(tg_imzml_reader *r, tg_array_params *p, const tg_cv
     }
 }
 
-static tg_ims_number number_of(const char *text)
+static tg_term_number number_of(const char *text)
 {
-    tg_ims_number n = {.given = true};
+    tg_term_number n = {.given = true};
     n.bad = !tg_term_integer(text, &n.v, &n.negative);
     return n;
 }
@@ -155,7 +155,7 @@ static void take_sum(tg_imzml *m, tg_ims_sum kind, const char *text)
 static void take_file_param(tg_imzml_reader *r, const tg_cv_param *cv)
 {
     tg_imzml *m = r->m;
-    tg_ims_number n;
+    tg_term_number n;
 
     switch (cv->term) {
     case TG_IMS(1000030):
@@ -341,7 +341,7 @@ static void begin_spectrum(tg_imzml_reader *r, const char **attributes)
 
     r->in_spectrum = true;
     r->has[0] = r->has[1] = false;
-    r->x = r->y = r->z = r->default_count = (tg_ims_number){0};
+    r->x = r->y = r->z = r->default_count = (tg_term_number){0};
     r->has_3d[0] = r->has_3d[1] = false;
     if (n != NULL)
         r->default_count = number_of(n);
@@ -429,7 +429,7 @@ static tg_status on_start(void *user, const char *name, const char **attributes,
         return begin_group(r, attributes, err);
     } else if (strcmp(name, "spectrumList") == 0) {
         const char *n = attribute(attributes, "count");
-        tg_ims_number count = number_of(n == NULL ? "" : n);
+        tg_term_number count = number_of(n == NULL ? "" : n);
         r->m->declared_spectra = count.bad || count.negative ? 0 : count.v;
     }
     return TG_OK;

@@ -24,14 +24,14 @@ typedef struct tg_ims_group {
     bool centroid, profile, positive, negative;
 } tg_ims_group;
 
-typedef struct tg_ims_number {
+typedef struct tg_term_number {
     bool given, negative, bad;
     uint64_t v;
-} tg_ims_number;
+} tg_term_number;
 
 typedef struct tg_array_state {
     tg_array_params direct, grouped;
-    tg_ims_number offset, count, encoded;
+    tg_term_number offset, count, encoded;
 } tg_array_state;
 
 typedef struct tg_imzml_reader {
@@ -45,7 +45,7 @@ typedef struct tg_imzml_reader {
     /* the spectrum being read */
     tg_array_state found[2]; /* m/z, intensity */
     bool has[2];
-    tg_ims_number x, y, z, default_count;
+    tg_term_number x, y, z, default_count;
     double position_3d[2];
     bool has_3d[2];
     uint64_t n_seen; /* spectra, skipped ones included */

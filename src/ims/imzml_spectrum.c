@@ -4,7 +4,7 @@
 
 static const char *const array_names[] = {"m/z", "intensity"};
 
-static tg_status check_number(const tg_ims_number *n, const char *what, int which,
+static tg_status check_number(const tg_term_number *n, const char *what, int which,
                               tg_error *err)
 {
     if (!n->given)
@@ -19,7 +19,7 @@ static tg_status check_number(const tg_ims_number *n, const char *what, int whic
 }
 
 /* 32-bit writers print offsets above 2^31 as negative numbers: they are right but for 2^32s. */
-static void unwrap_offset(tg_imzml_reader *r, tg_ims_number *n)
+static void unwrap_offset(tg_imzml_reader *r, tg_term_number *n)
 {
     if (r->options.strictness != TG_IMS_LENIENT || !n->given || n->bad || !n->negative ||
         n->v > (uint64_t)1 << 31)
@@ -57,7 +57,7 @@ static tg_status settle_length(tg_imzml_reader *r, tg_array_state *a, int which,
     bool over = __builtin_mul_overflow(a->count.v, size, &bytes);
 
     if (!a->encoded.given && !a->direct.deflated && !over) {
-        a->encoded = (tg_ims_number){.given = true, .v = bytes};
+        a->encoded = (tg_term_number){.given = true, .v = bytes};
         return TG_OK;
     }
     TG_TRY(check_number(&a->encoded, "encoded length", which, err));
@@ -121,7 +121,7 @@ static tg_status settle_array(tg_imzml_reader *r, int which, tg_error *err)
     return check_range(r, a, which, err);
 }
 
-static tg_status settle_axis(const tg_ims_number *n, const char *axis, int32_t *out,
+static tg_status settle_axis(const tg_term_number *n, const char *axis, int32_t *out,
                              tg_error *err)
 {
     if (!n->given)

@@ -308,11 +308,7 @@ static tg_status name_peaks(tg_job *j, tg_error *err)
 
 static tg_status open_data(tg_job *j, tg_imzml **m, tg_error *err)
 {
-    tg_imzml_options reading = {
-        .strictness = (tg_ims_strictness)j->o.reading.strict,
-        .duplicates_fail = j->o.reading.duplicates_fail,
-        .grid_from_3d = j->o.reading.grid_from_3d,
-    };
+    tg_imzml_options reading = tg_imzml_options_of(&j->o.reading);
     TG_TRY(tg_imzml_open_store(m, j->source.store, j->source.xml_key, &reading, j->budget,
                                j->sorting, err));
     for (int k = 0; k < TG_N_ODDITIES; k++)

@@ -18,8 +18,7 @@ static tg_status open_data(tg_imzml **out, tg_runtime *rt, const char *url,
         if (options->size != sizeof *options)
             return tg_fail(err, TG_INVALID, "options of %zu bytes, want %zu", options->size,
                            sizeof *options);
-        o = (tg_imzml_options){(tg_ims_strictness)options->strict, options->duplicates_fail,
-                               options->grid_from_3d};
+        o = tg_imzml_options_of(options);
     }
     return tg_imzml_open(out, url, &o, tg_runtime_budget(rt), cancel, err);
 }

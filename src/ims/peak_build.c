@@ -78,7 +78,8 @@ static void judge_spectrum(builder *b, const tg_ibd_spectrum *s)
 
 static void judge_profile(builder *b)
 {
-    if (b->m->declared_profile || b->judged == 0 || b->profile_like * 2 <= b->judged)
+    if (b->m->kind_given || b->m->declared_profile || b->judged == 0 ||
+        b->profile_like * 2 <= b->judged)
         return;
     tg_ims_note(b->m->odd, TG_ODD_PROFILE, 1,
                 "looks like profile data: most neighbours lie within 3 ppm");

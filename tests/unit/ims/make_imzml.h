@@ -31,6 +31,11 @@ typedef struct made {
     const char *extra_file_param, *extra_array_param;
     uint32_t width, height, count;
     uint32_t leave_out; /* pixels at the end that have no spectrum */
+    const char *extra_scan_param;
+    const char *declared_spectra; /* in place of their number */
+    bool group_lies;              /* of the types; what stands in the array itself is true */
+    uint64_t shift; /* printed offsets, but for the file's head, are so much larger */
+    bool wrapped;   /* ... and printed as numbers of 32 bits with a sign */
     bool reversed, wrapped_in_index, namespaced;
     /* one number of one spectrum replaced */
     const char *broken_what; /* "offset", "length", "encoded", "x", "y" */
@@ -113,7 +118,8 @@ static made_array made_write(made_ibd *b, const made *d, int type, uint32_t n,
 
 static void made_array_params(tg_text *x, const made *d, int which)
 {
-    const made_type *t = &made_types[which == 0 ? d->mz_type : d->intensity_type];
+    int type = which == 0 ? d->mz_type : d->intensity_type;
+    const made_type *t = &made_types[d->group_lies ? 3 - type : type];
     tg_text_addf(x,
                  "<cvParam cvRef=\"MS\" accession=\"%s\" name=\"%s\"/>"
                  "<cvParam accession=\"%s\" name=\"%s\" value=''/>"
@@ -138,6 +144,8 @@ static void made_number(tg_text *x, const made *d, uint32_t spectrum, int array,
     tg_text_addf(x, "<cvParam value=\"");
     if (broken)
         tg_text_add(x, d->broken_value);
+    else if (d->wrapped && strcmp(what, "offset") == 0)
+        tg_text_addf(x, "%d", (int)(int32_t)(uint32_t)v);
     else
         tg_text_addf(x, "%llu", v);
     tg_text_addf(x, "\" accession=\"%s\"/>\n", accession);
@@ -178,10 +186,12 @@ static void made_head(tg_text *x, const made *d, uint32_t n_spectra)
     if (!d->no_tags)
         tg_text_add(x, "<cvParam accession=\"MS:1000127\" name=\"centroid spectrum\"/>"
                        "<cvParam accession=\"MS:1000130\" name=\"positive scan\"/>");
-    tg_text_addf(x,
-                 "</referenceableParamGroup></referenceableParamGroupList>"
-                 "<run><spectrumList count=\"%u\">\n",
-                 n_spectra);
+    tg_text_addf(x, "</referenceableParamGroup></referenceableParamGroupList>"
+                    "<run><spectrumList count=\"");
+    if (d->declared_spectra != NULL)
+        tg_text_addf(x, "%s\">\n", d->declared_spectra);
+    else
+        tg_text_addf(x, "%u\">\n", n_spectra);
 }
 
 static void made_spectrum(tg_text *x, const made *d, uint32_t s, const made_array a[2])
@@ -194,6 +204,8 @@ static void made_spectrum(tg_text *x, const made *d, uint32_t s, const made_arra
                  s, s);
     for (int k = 0; k < 2; k++)
         made_number(x, d, s, 0, at[k], k == 0 ? "IMS:1000050" : "IMS:1000051", pos[k]);
+    if (d->extra_scan_param != NULL)
+        tg_text_add(x, d->extra_scan_param);
     tg_text_add(x, "</scan></scanList><binaryDataArrayList count=\"2\">");
     for (int k = 0; k < 2; k++) {
         tg_text_add(x, "<binaryDataArray encodedLength=\"0\">");
@@ -201,9 +213,12 @@ static void made_spectrum(tg_text *x, const made *d, uint32_t s, const made_arra
             made_array_params(x, d, k);
         else
             tg_text_addf(x, "<referenceableParamGroupRef ref=\"group %d\"/>", k);
+        if (d->group_lies)
+            tg_text_addf(x, "<cvParam accession=\"%s\" name=\"\"/>",
+                         made_types[k == 0 ? d->mz_type : d->intensity_type].accession);
         made_number(x, d, s, k, "length", "IMS:1000103", d->count);
         made_number(x, d, s, k, "encoded", "IMS:1000104", a[k].encoded);
-        made_number(x, d, s, k, "offset", "IMS:1000102", a[k].offset);
+        made_number(x, d, s, k, "offset", "IMS:1000102", a[k].offset + d->shift);
         tg_text_add(x, "<binary/></binaryDataArray>");
     }
     if (d->third_array)

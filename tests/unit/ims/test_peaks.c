@@ -196,6 +196,55 @@ static void useless_values_are_dropped_and_counted(void)
     }
 }
 
+/* 11, 22, 29: what the file does not say the values show; what the user says holds. */
+static void profile_data_are_told(void)
+{
+    static const struct {
+        const char *name;
+        bool close; /* neighbours within 3 ppm */
+        bool tagged;
+        tg_ims_kind kind;
+        bool told;
+    } rows[] = {
+        {"tagged centroid, is centroid", false, true, TG_IMS_KIND_AS_DECLARED, false},
+        {"tagged centroid, is profile", true, true, TG_IMS_KIND_AS_DECLARED, true},
+        {"no tag, is centroid", false, false, TG_IMS_KIND_AS_DECLARED, true},
+        {"no tag, said to be centroid", false, false, TG_IMS_KIND_CENTROID, false},
+        {"looks like profile, said to be centroid", true, false, TG_IMS_KIND_CENTROID, false},
+        {"tagged centroid, said to be profile", false, true, TG_IMS_KIND_PROFILE, true},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        enum { N = 12 };
+        made d = {
+            .width = 4, .height = 2, .count = N, .mz_type = 1, .no_tags = !rows[i].tagged};
+        tg_imzml_options o = {.kind = rows[i].kind};
+        tg_peaks_options po = {.segment_bytes = 1 << 16, .spill_dir = "."};
+        TG_AUTO(tg_text) x = {0};
+        made_ibd b = {0};
+        TG_AUTO_PTR(tg_store) store = NULL;
+        TG_AUTO_PTR(tg_store) out = NULL;
+        TG_AUTO_PTR(tg_runtime) rt = runtime((uint64_t)16 << 20, 1);
+        TG_AUTO_PTR(tg_imzml) m = NULL;
+        tg_peaks_built built;
+        double mz[N];
+        test_row = rows[i].name;
+        make_files(&d, &x, &b);
+        for (int k = 0; k < N; k++)
+            mz[k] = 500 * (1 + 1e-6 * k);
+        for (size_t k = 0; k < 8 && rows[i].close; k++)
+            memcpy(b.data + 16 + k * (sizeof mz + N * sizeof(float)), mz, sizeof mz);
+        REQUIRE_OK(tg_store_open_mem(&store, NULL));
+        REQUIRE_OK(tg_store_open_mem(&out, NULL));
+        REQUIRE_OK(tg_store_put(store, "t.imzML", x.data, x.len, NULL, NULL));
+        REQUIRE_OK(tg_store_put(store, "t.ibd", b.data, b.len, NULL, NULL));
+        REQUIRE_OK(tg_imzml_open_store(&m, store, "t.imzML", &o, NULL, NULL, NULL));
+        REQUIRE_OK(tg_peaks_build(m, out, "p", &po, rt, &built, NULL, NULL));
+        CHECK((m->odd[TG_ODD_PROFILE].count > 0) == rows[i].told);
+        free(b.data);
+        test_row = "";
+    }
+}
+
 static void radix_sort_is_stable_for_every_spread(void)
 {
     enum { N = 20000 };
@@ -346,6 +395,7 @@ static const struct test tests[] = {
     {"any_memory_gives_the_same_order", any_memory_gives_the_same_order},
     {"every_kind_of_data_set", every_kind_of_data_set},
     {"useless_values_are_dropped_and_counted", useless_values_are_dropped_and_counted},
+    {"profile_data_are_told", profile_data_are_told},
     {"radix_sort_is_stable_for_every_spread", radix_sort_is_stable_for_every_spread},
     {"bounds_find_segments", bounds_find_segments},
     {"half_and_damaged_stores", half_and_damaged_stores},
