@@ -336,7 +336,8 @@ TG_API void tg_stream_free(tg_stream *s);
 
 typedef struct tg_recover_result {
     size_t size;                          /* sizeof(tg_recover_result), set by the caller */
-    uint64_t frames_before, frames_after; /* published, summed over arrays */
+    uint64_t frames_before, frames_after; /* places that the arrays' shapes have for frames, the
+                                             product along the frame axes, summed */
     uint64_t repaired; /* files written or cut: 0 if there was nothing to do */
 } tg_recover_result;
 /* Bring back every frame that was durable, and those written ones whose chunks verify, by the

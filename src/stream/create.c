@@ -308,6 +308,7 @@ tg_frame_table_options tg_lane_table_options(const tg_lane *n)
                                     .users = n->plan.columns,
                                     .checksum = n->layout.checksum,
                                     .frame_bytes = n->layout.plane[0].frame_bytes,
+                                    .axes = tg_layout_frame_axes(&n->layout),
                                     .images = tg_layout_images(&n->layout),
                                     .fields = tg_layout_fields(&n->layout),
                                     .once = n->s->zip};

@@ -25,6 +25,15 @@
 
 typedef struct tg_frame_table tg_frame_table;
 
+/* The axes of an image along which its frames lie: n of them from `first` on. A single plane
+ * has none. */
+typedef struct tg_frame_axes {
+    uint32_t first, n;
+} tg_frame_axes;
+/* Frames that an image of this shape has: one place for each, filled or not. A single plane is
+ * one frame once its first extent is not 0. UINT64_MAX: more than can be counted. */
+uint64_t tg_frame_axes_count(tg_frame_axes axes, const uint64_t *shape);
+
 typedef struct tg_frame_table_options {
     int format;             /* 2 or 3 */
     const char *group;      /* path of the group that holds "frames"; "": the root */
@@ -34,6 +43,7 @@ typedef struct tg_frame_table_options {
     uint64_t images;        /* fields of all wells of a plate; 0: no plate. The table then has
                                columns well and field, and its index is one within the field */
     uint64_t fields;        /* of each well */
+    tg_frame_axes axes;     /* of the image: told in the attributes */
     bool once;              /* values can be put only once (ZIP) */
     bool rebuild;           /* (recover) chunks that are there already as they should be are not
                                put again */
@@ -63,6 +73,12 @@ TG_MUST_USE tg_status tg_frame_table_open(tg_frame_table **out, tg_store *store,
  * between two of them. TG_NOT_FOUND: no table. */
 TG_MUST_USE tg_status tg_frame_table_length(tg_store *store, const char *group, uint64_t *rows,
                                             const tg_cancel *cancel, tg_error *err);
+/* Along which axes of its image the frames lie, by the attributes; an image of ndim axes. A
+ * table that does not say it (made before it was told) has the image's first axes but for two.
+ * TG_CORRUPT: says what cannot be. */
+TG_MUST_USE tg_status tg_frame_table_axes(tg_store *store, const char *group, uint32_t ndim,
+                                          tg_frame_axes *axes, const tg_cancel *cancel,
+                                          tg_error *err);
 /* The last published row (append: where the sequence goes on). TG_NOT_FOUND: none. */
 TG_MUST_USE tg_status tg_frame_table_last(tg_store *store, const char *group, tg_frame_row *row,
                                           const tg_cancel *cancel, tg_error *err);

@@ -543,6 +543,11 @@ uint32_t tg_layout_axis(const tg_layout *l, uint32_t dim)
     return l->axis_last ? dim + (l->has_rows ? 2 : 1) : dim;
 }
 
+tg_frame_axes tg_layout_frame_axes(const tg_layout *l)
+{
+    return (tg_frame_axes){tg_layout_axis(l, 0), l->n_axes};
+}
+
 static uint32_t y_axis(const tg_layout *l)
 {
     return l->axis_last ? 0 : l->n_axes;
@@ -687,12 +692,7 @@ uint64_t tg_layout_split_index(const tg_layout *l, uint64_t index, int32_t *well
 
 uint64_t tg_layout_slots_of_shape(const tg_layout *l, const uint64_t *outer)
 {
-    uint64_t n = 1;
-
-    for (uint32_t d = 0; d < l->n_axes; d++)
-        if (__builtin_mul_overflow(n, outer[d], &n))
-            return UINT64_MAX;
-    return n;
+    return tg_frame_axes_count((tg_frame_axes){0, l->n_axes}, outer);
 }
 
 uint64_t tg_layout_shard_image(const tg_layout *l, uint64_t shard)

@@ -10,6 +10,7 @@
 #define TG_STREAM_LAYOUT_H
 
 #include "ome/ome.h"
+#include "stream/frame_table.h"
 #include "stream/pyramid.h"
 #include "tidegate/array.h"
 #include "tidegate/stream.h"
@@ -108,10 +109,11 @@ uint64_t tg_layout_whole_units(const tg_layout *l, uint64_t slots);
 /* Well and field (-1 without a plate) of an index, and the index within that image. */
 uint64_t tg_layout_split_index(const tg_layout *l, uint64_t index, int32_t *well,
                                int32_t *field);
-/* The reverse: slots covered by a shape. */
+/* The reverse: slots covered by the outer part of a shape. */
 uint64_t tg_layout_slots_of_shape(const tg_layout *l, const uint64_t *outer);
 /* Places of an outer and of a frame's axis in the array. */
 uint32_t tg_layout_axis(const tg_layout *l, uint32_t dim);
+tg_frame_axes tg_layout_frame_axes(const tg_layout *l);
 
 /* Slots and coordinates (in storage order). */
 void tg_layout_coords(const tg_layout *l, uint64_t slot, uint64_t *coords);

@@ -107,11 +107,7 @@ tg_status tg_plate_create(tg_lane *n, tg_error *err)
 
 uint64_t tg_plane_frames(const tg_layout *l, const tg_array_info *info)
 {
-    uint64_t outer[TG_STREAM_DIMS] = {0};
-
-    for (uint32_t d = 0; d < l->n_axes; d++)
-        outer[d] = info->shape[tg_layout_axis(l, d)];
-    return tg_layout_slots_of_shape(l, outer);
+    return tg_frame_axes_count(tg_layout_frame_axes(l), info->shape);
 }
 
 /* What others added to the document stays. Lazily: there may be many of them. */

@@ -244,8 +244,9 @@ static tg_status open_lane(recovery *r, tg_lane *n, tg_error *err)
     if (n->s->zip)
         return tg_frame_table_create(&n->table, n->s->store, &t, NULL, err);
     if (!plate) {
-        TG_TRY(tg_recover_outer(n, &n->outer, err));
-        r->result->frames_before += tg_recover_frames(n, n->outer);
+        uint64_t frames;
+        TG_TRY(tg_recover_outer(n, &n->outer, &frames, err));
+        r->result->frames_before += frames;
     }
     t.rebuild = true;
     return tg_frame_table_open(&n->table, n->s->store, &t, f->base_rows, NULL, err);
@@ -307,9 +308,10 @@ static tg_status check_journal_reaches(recovery *r, tg_lane *n, tg_error *err)
     if (tg_layout_is_plate(l))
         return tg_plate_look(n, check_field, r, err);
     tg_layout_shape(l, slots, true, outer);
-    return outer[l->slow] >= n->outer
-               ? TG_OK
-               : journal_is_cut(n, slots, tg_recover_frames(n, n->outer), err);
+    if (outer[l->slow] >= n->outer)
+        return TG_OK;
+    outer[l->slow] = n->outer;
+    return journal_is_cut(n, slots, tg_layout_slots_of_shape(l, outer), err);
 }
 
 tg_status tg_recover_run(recovery *r, tg_error *err)

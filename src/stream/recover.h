@@ -38,9 +38,9 @@ TG_MUST_USE tg_status tg_recover_leftovers(recovery *r, tg_lane *n, tg_found_lan
 TG_MUST_USE tg_status tg_recover_shape(recovery *r, tg_lane *n, uint64_t slots, tg_error *err);
 TG_MUST_USE tg_status tg_recover_levels(recovery *r, tg_lane *n, const uint64_t *outer,
                                         tg_error *err);
-/* Published extent of the slowest dimension, and the frames that such an extent has. */
-TG_MUST_USE tg_status tg_recover_outer(tg_lane *n, uint64_t *outer, tg_error *err);
-uint64_t tg_recover_frames(const tg_lane *n, uint64_t outer);
+/* Published extent of the slowest dimension, and the frames that the shape has. */
+TG_MUST_USE tg_status tg_recover_outer(tg_lane *n, uint64_t *outer, uint64_t *frames,
+                                       tg_error *err);
 
 bool tg_recover_zip_entry_is_good(recovery *r, tg_lane *n, const tg_record_layer *layer);
 TG_MUST_USE tg_status tg_recover_zip_adopt(recovery *r, tg_bytes payload, tg_error *err);

@@ -288,23 +288,15 @@ tg_status tg_recover_leftovers(recovery *r, tg_lane *n, tg_found_lane *f, tg_err
 /* --- Shapes
  * ---------------------------------------------------------------------------------------- */
 
-tg_status tg_recover_outer(tg_lane *n, uint64_t *outer, tg_error *err)
+tg_status tg_recover_outer(tg_lane *n, uint64_t *outer, uint64_t *frames, tg_error *err)
 {
     const tg_layout *l = &n->layout;
     tg_array_info info = {.size = sizeof info};
 
     TG_TRY(tg_array_get_info(n->array[0], &info, err));
-    *outer = l->n_dims == 0 ? info.shape[0] > 0 : info.shape[tg_layout_axis(l, l->slow)];
+    *frames = tg_plane_frames(l, &info);
+    *outer = l->n_dims == 0 ? *frames : info.shape[tg_layout_axis(l, l->slow)];
     return TG_OK;
-}
-
-uint64_t tg_recover_frames(const tg_lane *n, uint64_t outer)
-{
-    const tg_layout *l = &n->layout;
-
-    for (uint32_t d = 0; d < l->n_axes; d++)
-        outer *= d == l->slow ? 1 : l->extent[d];
-    return outer;
 }
 
 /* One level of one field: a crash may lie between any two of them. */
@@ -335,8 +327,9 @@ tg_status tg_recover_shape(recovery *r, tg_lane *n, uint64_t slots, tg_error *er
     tg_layout_shape(l, slots, true, outer);
     now = l->n_dims == 0 ? slots > 0 : outer[l->slow];
     if (now < n->outer) /* published before, so it was durable: never less */
-        now = outer[l->slow] = n->outer;
-    r->result->frames_after += tg_recover_frames(n, now);
+        now = n->outer;
+    outer[l->slow] = now;
+    r->result->frames_after += tg_layout_slots_of_shape(l, outer);
     if (now == n->outer)
         return tg_recover_levels(r, n, outer, err);
     r->result->repaired += l->n_planes;

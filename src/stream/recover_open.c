@@ -12,9 +12,11 @@
 
 /* --- Nothing to do -------------------------------------------------------------------- */
 
-/* Frames of an image by the shape of its first level; what is no image has none. */
-static tg_status count_image(tg_store *store, const char *path, uint64_t *frames, tg_error *err)
+/* Frames of an image by the shape of its first level, whose axes the table in `table` tells. */
+static tg_status count_image(tg_store *store, const char *table, const char *path,
+                             uint64_t *frames, tg_error *err)
 {
+    tg_frame_axes axes;
     TG_AUTO_PTR(tg_array) array = NULL;
     char key[TG_KEY_BYTES];
     tg_array_info info = {.size = sizeof info};
@@ -22,14 +24,15 @@ static tg_status count_image(tg_store *store, const char *path, uint64_t *frames
     TG_TRY(tg_path_join(key, sizeof key, path, "0", err));
     TG_TRY(tg_array_open(store, key, &array, NULL, err));
     TG_TRY(tg_array_get_info(array, &info, err));
-    *frames += info.shape[0];
+    TG_TRY(tg_frame_table_axes(store, table, info.ndim, &axes, NULL, err));
+    *frames += tg_frame_axes_count(axes, info.shape);
     return TG_OK;
 }
 
-static tg_status count_group(tg_store *store, const char *path, int depth, bool plate,
+static tg_status count_group(tg_store *store, const char *path, int depth, const char *plate,
                              uint64_t *frames, tg_error *err);
 
-static tg_status count_children(tg_store *store, const char *path, int depth, bool plate,
+static tg_status count_children(tg_store *store, const char *path, int depth, const char *plate,
                                 uint64_t *frames, tg_error *err)
 {
     char key[TG_KEY_BYTES];
@@ -46,8 +49,8 @@ static tg_status count_children(tg_store *store, const char *path, int depth, bo
 }
 
 /* Frames of the images of a store: levels "0" of groups that have a frame table, and on a plate
- * of those three below it. */
-static tg_status count_group(tg_store *store, const char *path, int depth, bool plate,
+ * (whose table is that of the group `plate`) of those three below it. */
+static tg_status count_group(tg_store *store, const char *path, int depth, const char *plate,
                              uint64_t *frames, tg_error *err)
 {
     enum { ROW_COLUMN_FIELD = 3 };
@@ -57,15 +60,15 @@ static tg_status count_group(tg_store *store, const char *path, int depth, bool 
     tg_status st = tg_node_open(store, path, &node, NULL, err);
     if (st != TG_OK || tg_node_kind_of(node) != TG_NODE_GROUP)
         return st == TG_NOT_FOUND ? TG_OK : st;
-    if (plate && depth == 0) {
-        st = count_image(store, path, frames, err);
+    if (plate != NULL && depth == 0) {
+        st = count_image(store, plate, path, frames, err);
         return st == TG_NOT_FOUND ? TG_OK : st; /* died while the plate was made */
     }
-    if (!plate && tg_frame_table_length(store, path, &rows, NULL, NULL) == TG_OK) {
-        st = count_image(store, path, frames, err);
+    if (plate == NULL && tg_frame_table_length(store, path, &rows, NULL, NULL) == TG_OK) {
+        st = count_image(store, path, path, frames, err);
         return st == TG_OK || (st != TG_NOT_FOUND && st != TG_INVALID)
                    ? st
-                   : count_children(store, path, ROW_COLUMN_FIELD - 1, true, frames, err);
+                   : count_children(store, path, ROW_COLUMN_FIELD - 1, path, frames, err);
     }
     return depth == 0 ? TG_OK : count_children(store, path, depth - 1, plate, frames, err);
 }
@@ -83,7 +86,7 @@ static tg_status nothing_to_do(const char *path, tg_recover_result *result, tg_e
                        "was durable",
                        path);
     TG_TRY(st);
-    TG_TRY(count_group(store, "", 4, false, &result->frames_before, err));
+    TG_TRY(count_group(store, "", 4, NULL, &result->frames_before, err));
     result->frames_after = result->frames_before;
     return TG_OK;
 }

@@ -20,18 +20,23 @@ typedef struct workload {
     tg_stream_array array;
     bool zip;
     const char *plate; /* all frames go to its first field; NULL: none */
+    int format;
+    uint64_t frames;
 } workload;
 
 static const workload workloads[] = {
-    {"chunk files, k 4", ARRAY(.no_shards = true, .chunk_frames = 4), false, NULL},
-    {"sharded", ARRAY(.shard_frames = 4, .chunk_frames = 2), false, NULL},
-    {"live", ARRAY(.live = true, .chunk_frames = 1), false, NULL},
-    {"zstd", ARRAY(.shard_frames = 6, .chunk_frames = 3, .codec = "zstd:1"), false, NULL},
-    {"pyramid", ARRAY(.chunk_frames = 1, .pyramid_levels = 1, .shard_frames = 4), false, NULL},
-    {"zip", ARRAY(.chunk_frames = 2), true, NULL},
+    {"chunk files, k 4", ARRAY(.no_shards = true, .chunk_frames = 4), false, NULL, 3, FRAMES},
+    {"sharded", ARRAY(.shard_frames = 4, .chunk_frames = 2), false, NULL, 3, FRAMES},
+    {"live", ARRAY(.live = true, .chunk_frames = 1), false, NULL, 3, FRAMES},
+    {"zstd", ARRAY(.shard_frames = 6, .chunk_frames = 3, .codec = "zstd:1"), false, NULL, 3,
+     FRAMES},
+    {"pyramid", ARRAY(.chunk_frames = 1, .pyramid_levels = 1, .shard_frames = 4), false, NULL,
+     3, FRAMES},
+    {"zip", ARRAY(.chunk_frames = 2), true, NULL, 3, FRAMES},
     {"plate", ARRAY(.chunk_frames = 2, .pyramid_levels = 1), false,
-     "{\"rows\":1,\"columns\":2,\"frames\":11}"},
-    {"zip, plate", ARRAY(.chunk_frames = 3), true, "{\"rows\":1,\"columns\":2,\"frames\":11}"},
+     "{\"rows\":1,\"columns\":2,\"frames\":11}", 3, FRAMES},
+    {"zip, plate", ARRAY(.chunk_frames = 3), true, "{\"rows\":1,\"columns\":2,\"frames\":11}",
+     3, FRAMES},
 };
 enum { N_WORKLOADS = sizeof workloads / sizeof workloads[0] };
 
@@ -69,6 +74,7 @@ static tg_status record(const workload *w, const char *path, bool killed, uint64
     tg_stream_stats t = {.size = sizeof t};
     tg_stream_options so = {.size = sizeof so,
                             .path = path,
+                            .format = w->format,
                             .plate = w->plate,
                             .arrays = &w->array,
                             .n_arrays = 1,
@@ -79,7 +85,7 @@ static tg_status record(const workload *w, const char *path, bool killed, uint64
     tg_status st = tg_runtime_new(&ro, &rt, err);
     if (st == TG_OK)
         st = tg_stream_open(rt, &so, &s, err);
-    for (uint64_t i = 0; st == TG_OK && i < FRAMES; i++) {
+    for (uint64_t i = 0; st == TG_OK && i < w->frames; i++) {
         make_frame(frame, 0, i, ITEMS, 2);
         st = tg_stream_append(s, 0, frame, 1, NULL, NULL, NULL, err);
         if (st == TG_OK && i % 5 == 4)
@@ -109,7 +115,7 @@ static void leave_behind(const workload *w, const char *path)
     tg_error err = {0};
 
     CHECK_OK(record(w, path, true, &durable, &err));
-    CHECK_U64(durable, FRAMES);
+    CHECK_U64(durable, w->frames);
     shell("rm -f \"$P\".tidegate/lock", path);
 }
 
@@ -123,6 +129,102 @@ static tg_status recover_with(uint64_t memory, const char *path, tg_recover_resu
     tg_status st = tg_recover(rt, path, r, err);
     CHECK_U64(tg_runtime_memory_used(rt), 0);
     return st;
+}
+
+/* --- Frames are counted along the frame axes -----------------------------------------------
+ */
+
+static const tg_stream_dim outer[] = {{.name = "t", .arrival = 0},
+                                      {.name = "c", .extent = 2, .arrival = 2},
+                                      {.name = "z", .extent = 3, .arrival = 1}};
+static const tg_stream_dim none[1];
+
+#define OUTER .dims = outer, .n_dims = 3
+#define PLANE .dims = none, .n_dims = 0
+static const workload shapes[] = {
+    {"(N, H, W)", ARRAY(.chunk_frames = 2), false, NULL, 3, FRAMES},
+    {"(H, W, N)", ARRAY(.chunk_frames = 2, .frame_axis_last = true), false, NULL, 3, FRAMES},
+    {"(H, W, N), v2", ARRAY(.frame_axis_last = true), false, NULL, 2, FRAMES},
+    {"(H, W, N)", ARRAY(.frame_axis_last = true), true, NULL, 3, FRAMES},
+    {"(t, c, z, H, W)", ARRAY(OUTER), false, NULL, 3, 12},
+    {"(t, c, z, H, W), v2", ARRAY(OUTER), false, NULL, 2, 12},
+    {"(H, W, t, c, z)", ARRAY(OUTER, .frame_axis_last = true), false, NULL, 3, 12},
+    {"(t, c, z, H, W)", ARRAY(OUTER), true, NULL, 3, 12},
+    {"plane", ARRAY(PLANE), false, NULL, 3, 1},
+    {"plane, v2", ARRAY(PLANE), false, NULL, 2, 1},
+    {"plane", ARRAY(PLANE), true, NULL, 3, 1},
+    {"plate", ARRAY(.chunk_frames = 2), false, "{\"rows\":1,\"columns\":2,\"frames\":6}", 3,
+     12},
+    {"plate, outer", ARRAY(OUTER), false, "{\"rows\":1,\"columns\":2,\"frames\":6}", 3, 12},
+    {"plate, outer, v2", ARRAY(OUTER), false, "{\"rows\":1,\"columns\":2,\"frames\":6}", 2, 12},
+};
+
+/* By whatever way recover comes to count them. */
+static void check_count(const char *path, uint64_t before, uint64_t after)
+{
+    tg_recover_result r = {.size = sizeof r};
+    tg_error err = {0};
+
+    tg_status st = recover_with(MEMORY, path, &r, &err);
+    CHECK_OK(st);
+    CHECK(r.frames_before <= before);
+    CHECK_U64(r.frames_after, after);
+}
+
+static void frames_are_counted(void)
+{
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        const workload *w = &shapes[i];
+        const char *path = store_name(w, "counted");
+        uint64_t n = w->frames, durable;
+        tg_error err = {0};
+
+        test_row = path;
+        leave_behind(w, path);
+        check_count(path, n, n);
+        check_count(path, n, n);
+        remove_store(path);
+        CHECK_OK(record(w, path, false, &durable, &err));
+        check_count(path, n, n);
+        remove_store(path);
+    }
+    test_row = "";
+}
+
+/* What a user or another program did to the attribute is told, or made the best of. */
+static void frame_axes_that_cannot_be(void)
+{
+    static const struct {
+        const char *change;
+        tg_status want;
+    } rows[] = {
+        {"s/\"frame_axes\"/\"other\"/", TG_OK},
+        {"s/\"frame_axes\": *\\[/&7/", TG_CORRUPT},
+        {"s/\"frame_axes\": *\\[/&2,/", TG_CORRUPT},
+        {"s/\"frame_axes\": *\\[/&-1,/", TG_CORRUPT},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char line[256];
+        uint64_t durable;
+        tg_error err = {0};
+        tg_recover_result r = {.size = sizeof r};
+        const char *path = scratch("axes");
+
+        test_row = rows[i].change;
+        CHECK_OK(record(&shapes[0], path, false, &durable, &err));
+        (void)snprintf(line, sizeof line,
+                       "tr -d '\\n' <\"$P\"/frames/zarr.json | sed '%s' >\"$P\"/new "
+                       "&& ! cmp -s \"$P\"/new \"$P\"/frames/zarr.json && mv \"$P\"/new "
+                       "\"$P\"/frames/zarr.json",
+                       rows[i].change);
+        shell(line, path);
+        CHECK_STATUS(recover_with(MEMORY, path, &r, &err), rows[i].want);
+        CHECK(rows[i].want == TG_OK ? r.frames_after == FRAMES
+                                    : strstr(err.msg, "frame_axes") != NULL);
+        remove_store(path);
+    }
+    test_row = "";
 }
 
 /* --- A journal that is refused ------------------------------------------------------------ */
@@ -431,6 +533,8 @@ static const struct test tests[] = {
     {"journal_is_refused", journal_is_refused},
     {"journal_beyond_the_budget", journal_beyond_the_budget},
     {"record_beyond_the_budget", record_beyond_the_budget},
+    {"frames_are_counted", frames_are_counted},
+    {"frame_axes_that_cannot_be", frame_axes_that_cannot_be},
     {"many_records", many_records},
     {"recorder_out_of_memory", recorder_out_of_memory},
     {"recover_out_of_memory", recover_out_of_memory},
