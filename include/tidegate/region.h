@@ -42,7 +42,9 @@ typedef struct tg_apply_options {
     /* "FILE.json|csv|geojson|zip|roi", "table:NAME", "grid:SIZE[/STEP]", "labels:PATH". */
     const char *rois;
     const char *px_rule; /* NULL: "ngio" */
-    const char *policy;  /* NULL: "error" */
+    /* NULL: "error". "mask" wants regions with objects: "labels:PATH", a masking table,
+     * GeoJSON, ImageJ's. */
+    const char *policy;
     /* "fill" (NULL): OUT's content; "input": IN's, for every pixel that no region writes, also
      * of units that none touches (OUT of IN's shape). */
     const char *base;
@@ -110,8 +112,7 @@ typedef struct tg_apply_report {
  * before any work, also where the folder beside OUT holds an unfinished run with other
  * parameters, which the message names. TG_OVER_BUDGET: a region does not fit, both numbers are
  * named. TG_BUSY: another process is at it. TG_UNSUPPORTED, before any work: what is not there
- * yet: policy "mask", read "sequential" in place. TG_EXISTS, too: the table is
- * there. */
+ * yet: read "sequential" in place. TG_EXISTS, too: the table is there. */
 TG_API TG_MUST_USE tg_status tg_apply(tg_runtime *rt, const tg_apply_options *options,
                                       tg_apply_report *report, const tg_cancel *cancel,
                                       tg_error *err);

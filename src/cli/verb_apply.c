@@ -27,7 +27,7 @@ static const cli_option options_table[] = {
      "items that a call sees around its region: of the last axes; one number: of the last two"},
     {"policy", CLI_TEXT, AT(policy), "NAME",
      "what regions that share pixels become: error last first max min or and sum mean blend "
-     "nonzero labels user (error); mask is not there yet"},
+     "nonzero mask labels user (error)"},
     {"in-place", CLI_FLAG, AT(in_place), NULL, "OUT is IN"},
     {"base", CLI_CHOICE, AT(base), "fill|input",
      "pixels that no region writes: OUT's, or IN's (fill)"},

@@ -312,13 +312,12 @@ static void copy_kept(const tg_accum *a, uint8_t *value, const tg_patch *patch,
                       const uint8_t *src, const uint64_t *index, uint64_t n)
 {
     const uint32_t last = a->chunk.ndim - 1;
-    uint64_t inside[TG_MAX_NDIM];
+    const uint8_t *keep = patch->keep;
 
     for (uint32_t d = 0; d <= last; d++)
-        inside[d] = index[d] - patch->box.start[d];
-    const uint8_t *keep = patch->keep + tg_ravel(&patch->box.shape, inside);
+        keep += (int64_t)(index[d] - patch->box.start[d]) * patch->keep_strides[d];
     for (uint64_t k = 0; k < n; k++)
-        if (keep[k])
+        if (keep[(int64_t)k * patch->keep_strides[last]])
             memcpy(value + k * a->dtype.size, src + (int64_t)k * patch->strides[last],
                    a->dtype.size);
 }

@@ -35,7 +35,8 @@ typedef struct tg_patch {
     const uint8_t *data; /* of box.start */
     tg_box box;          /* all that the region writes, in OUT */
     int64_t strides[TG_MAX_NDIM];
-    const uint8_t *keep; /* policy mask: one byte an item, dense; 0: not the region's */
+    const uint8_t *keep; /* policy mask: a byte for each item; 0: not the region's */
+    int64_t keep_strides[TG_MAX_NDIM];
 } tg_patch;
 
 /* Fold the items of `part`, which lies in the patch's box and in `chunk`, the box of the

@@ -23,6 +23,7 @@ void tg_apply_close(job *j)
     tg_row_log_free(j->rows);
     tg_plan_free(j->plan);
     tg_function_free(j->fn);
+    tg_mask_free(j->mask);
     tg_array_free(j->in);
     tg_array_free(j->made);
     tg_store_free(j->own_in);
@@ -225,10 +226,16 @@ static void shrink_list(job *j, uint64_t bounds)
     tg_roi_list *l = &j->set.list;
     uint64_t left = bounds;
 
+    const tg_roi_outlines *o = &j->set.outlines;
+
     tg_free(tg_steal(l->start));
     tg_free(tg_steal(l->length));
+    if (o->ring == NULL || j->o->policy == NULL || strcmp(j->o->policy, "mask") != 0)
+        tg_roi_outlines_destroy(&j->set.outlines);
     /* Twice: arrays that grow have room to spare. */
     left += l->label == NULL ? 0 : 2 * l->n * sizeof *l->label;
+    left +=
+        o->ring == NULL ? 0 : 2 * (l->n + 1 + o->n_rings + 1 + 2 * o->n_points) * sizeof *o->xy;
     left += l->name == NULL ? 0 : 2 * ((l->n + 1) * sizeof *l->name + l->name[l->n]);
     if (left >= j->list_bytes)
         return;
@@ -343,6 +350,34 @@ static tg_status choose(const char *what, const char *word, const char *const wo
                    words[1]);
 }
 
+/* What the list says of its regions' shapes. */
+static tg_status set_mask(job *j, tg_error *err)
+{
+    static const char *const outlined[] = {"geojson", "imagej"};
+    tg_plan_facts *f = &j->facts;
+    const char *labels = j->set.labels;
+    bool has = labels != NULL;
+
+    for (size_t i = 0; i < sizeof outlined / sizeof *outlined; i++)
+        has |= strcmp(j->set.format, outlined[i]) == 0;
+    if (!has)
+        return tg_fail(
+            err, TG_INVALID,
+            "policy mask: '%.200s' holds boxes and no objects: want a masking table, "
+            "labels:PATH, GeoJSON or ImageJ's ROIs",
+            j->o->rois);
+    if (labels != NULL && same_file(j->o->in_store, labels, j->out_store, j->out_path))
+        return tg_fail(
+            err, TG_INVALID,
+            "policy mask: the label image '%.200s' is OUT, which changes while it is "
+            "read: name another OUT",
+            labels);
+    TG_TRY(tg_mask_open(&j->mask, f, j->o->in_store, labels, j->cancel, err));
+    return labels == NULL ? TG_OK
+                          : tg_apply_describe(&f->mask, tg_mask_array(j->mask), j->o->in_store,
+                                              tg_mask_path(j->mask), err);
+}
+
 tg_status tg_apply_set_facts(job *j, tg_error *err)
 {
     static const char *const bases[2] = {"fill", "input"};
@@ -373,7 +408,7 @@ tg_status tg_apply_set_facts(job *j, tg_error *err)
         f->axes[d] = j->axes[d];
         f->scale[d] = j->level.scale[d];
     }
-    return TG_OK;
+    return f->policy == TG_POLICY_MASK && j->out != NULL ? set_mask(j, err) : TG_OK;
 }
 
 /* Units that --base input adds have no label, and names that are empty. */
@@ -440,14 +475,17 @@ tg_status tg_apply_make_plan(job *j, tg_error *err)
     const tg_roi_list *l = &j->set.list;
     const uint64_t fixed = tg_engine_fixed_bytes(j->in, j->out, j->facts.policy);
     const uint64_t total = tg_budget_total(budget);
+    tg_plan_cost cost = {j->fn, j->mask};
     const tg_plan_spec spec = {.facts = j->facts,
                                .n = j->n,
                                .bounds = j->bounds,
                                .label = l->label,
                                .name = l->name,
                                .names = l->names,
+                               .n_masked = l->n,
+                               .outlines = j->mask == NULL ? NULL : &j->set.outlines,
                                .region_bytes = tg_plan_region_bytes,
-                               .region_bytes_user = j->fn,
+                               .region_bytes_user = &cost,
                                .memory_bytes = total > fixed ? total - fixed : 0};
 
     if (total <= fixed)
@@ -515,6 +553,7 @@ tg_status tg_apply_run_plan(job *j, uint32_t part, bool merge, tg_error *err)
                                   .in = j->in,
                                   .out = j->out,
                                   .fn = j->fn,
+                                  .mask = j->mask,
                                   .rows = j->rows,
                                   .folder = j->has_folder ? &j->folder : NULL,
                                   .part = part,

@@ -21,6 +21,7 @@ typedef struct job {
     char out_path[1024];
     tg_store *out_store;
     tg_function *fn;
+    tg_mask *mask; /* policy mask */
     tg_plan *plan;
     tg_folder folder;
     bool has_folder, in_place, out_new;

@@ -226,6 +226,18 @@ static tg_status check_array(const char *what, const tg_plan_array *p, const tg_
                           p->url);
 }
 
+static tg_status open_planned_mask(job *j, tg_error *err)
+{
+    const tg_plan_array *labels = &j->facts.mask;
+    const bool image = labels->shape.ndim != 0;
+
+    TG_TRY(tg_mask_open(&j->mask, &j->facts, j->own_in, image ? labels->path : NULL, j->cancel,
+                        err));
+    return image
+               ? check_array("the label image", labels, tg_mask_array(j->mask), j->own_in, err)
+               : TG_OK;
+}
+
 static tg_status open_planned(job *j, const char *path, tg_error *err)
 {
     const tg_store_options so = {.size = sizeof so, .mode = TG_STORE_READ_WRITE};
@@ -253,7 +265,8 @@ static tg_status open_planned(job *j, const char *path, tg_error *err)
     TG_TRY(tg_array_open(j->own_out, j->out_path, &j->made, j->cancel, err));
     j->out = j->made;
     TG_TRY(check_array("IN", &j->facts.in, j->in, j->own_in, err));
-    return check_array("OUT", &j->facts.out, j->out, j->own_out, err);
+    TG_TRY(check_array("OUT", &j->facts.out, j->out, j->own_out, err));
+    return j->facts.policy == TG_POLICY_MASK ? open_planned_mask(j, err) : TG_OK;
 }
 
 /* The folder that the plan was made for. j->finished: it is gone, or only waste. */

@@ -27,7 +27,7 @@ static tg_status add_bytes(tg_border *b, const void *data, size_t n, tg_error *e
 
 static tg_status begin(tg_border *b, uint64_t fingerprint, tg_error *err)
 {
-    const uint32_t version = 1;
+    const uint32_t version = TG_BORDER_VERSION;
 
     b->fd = tg_sys_open(b->folder->dir, b->name, O_RDWR | O_CREAT | O_TRUNC, 0666);
     if (b->fd < 0)
@@ -74,8 +74,9 @@ void tg_border_free(tg_border *b)
 /* Rows of the cut, in C order: fn for each. */
 typedef tg_status (*row_fn)(void *user, const void *row, size_t n, tg_error *err);
 
-static tg_status each_row(const tg_patch *patch, const tg_box *cut, size_t size, row_fn fn,
-                          void *user, tg_error *err)
+static tg_status each_row_of(const uint8_t *data, const int64_t *strides, const tg_patch *patch,
+                             const tg_box *cut, size_t size, row_fn fn, void *user,
+                             tg_error *err)
 {
     const uint32_t ndim = cut->shape.ndim;
     const size_t n = (ndim == 0 ? 1 : (size_t)cut->shape.n[ndim - 1]) * size;
@@ -86,12 +87,21 @@ static tg_status each_row(const tg_patch *patch, const tg_box *cut, size_t size,
         rows.shape.n[ndim - 1] = 1;
     memcpy(index, cut->start, sizeof index);
     do {
-        const uint8_t *p = patch->data;
+        const uint8_t *p = data;
         for (uint32_t d = 0; d < ndim; d++)
-            p += (int64_t)(index[d] - patch->box.start[d]) * patch->strides[d];
+            p += (int64_t)(index[d] - patch->box.start[d]) * strides[d];
         TG_TRY(fn(user, p, n, err));
     } while (tg_box_next(&rows, index));
     return TG_OK;
+}
+
+static tg_status each_row(const tg_patch *patch, const tg_box *cut, size_t size, row_fn fn,
+                          void *user, tg_error *err)
+{
+    TG_TRY(each_row_of(patch->data, patch->strides, patch, cut, size, fn, user, err));
+    return patch->keep == NULL
+               ? TG_OK
+               : each_row_of(patch->keep, patch->keep_strides, patch, cut, 1, fn, user, err);
 }
 
 static tg_status sum_row(void *user, const void *row, size_t n, tg_error *err)
@@ -112,7 +122,7 @@ tg_status tg_border_add(tg_border *b, uint32_t unit, uint32_t region, const tg_p
                         const tg_box *cut, size_t item_bytes, tg_error *err)
 {
     uint32_t head[6] = {unit, region, 0, 0, 0, 0};
-    uint64_t bytes = item_bytes;
+    uint64_t bytes = item_bytes + (patch->keep != NULL);
 
     for (uint32_t d = 0; d < cut->shape.ndim; d++)
         bytes *= cut->shape.n[d];

@@ -3,7 +3,8 @@
  *
  * `border-PART`: magic "TGBORDER", u32 version, u32 part, u64 fingerprint of the plan; then
  * fragments: u32 unit, u32 region, u64 bytes, u32 crc32c of the bytes, u32 crc32c of the 20
- * bytes before, the items in C order, of OUT's type, of the region's write box cut to the unit.
+ * bytes before, the items in C order, of OUT's type, of the region's write box cut to the unit;
+ * policy mask: then a byte for each of them, 0 where it is not the region's.
  * `done-PART`, made when all is durable: u64 length and u32 crc32c of the border file, u32
  * crc32c of these 12 bytes. */
 #ifndef TG_REGION_BORDER_H
@@ -13,6 +14,8 @@
 #include "region/accum.h"
 #include "region/folder.h"
 #include "store/file_io.h"
+
+#define TG_BORDER_VERSION 2
 
 typedef struct tg_border tg_border;
 

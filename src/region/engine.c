@@ -113,7 +113,9 @@ static uint64_t times(uint64_t a, uint64_t b)
 
 uint64_t tg_plan_region_bytes(void *user, const tg_plan_facts *f, const tg_plan_region *r)
 {
-    const tg_function *fn = user;
+    const tg_plan_cost *cost = user;
+    const tg_function *fn = cost->fn;
+    const size_t masked = f->policy == TG_POLICY_MASK;
     const tg_dtype wide = {TG_DT_UINT, 8};
     const uint32_t least = f->policy == TG_POLICY_LABELS ? wide.size : 1;
     uint64_t n = times(items_of_box(&r->read), larger(f->in.dtype.size, least));
@@ -121,16 +123,17 @@ uint64_t tg_plan_region_bytes(void *user, const tg_plan_facts *f, const tg_plan_
 
     if (fn != NULL && fn->ops->scratch_bytes != NULL)
         n += fn->ops->scratch_bytes(fn, &r->read.shape, &r->write.shape);
+    n += tg_mask_bytes(cost->mask, &r->write.shape);
     if (f->out.shape.ndim == 0 && !(fn != NULL && fn->facts.has_out))
         return n;
     const size_t given =
         larger(fn == NULL ? f->out.dtype.size : fn->facts.out_dtype.size, least);
-    n += times(items_of_box(&r->write), larger(given, f->out.dtype.size));
+    n += times(items_of_box(&r->write), larger(given, f->out.dtype.size) + masked);
     if (init_accum(&acc, f->policy, f->policy == TG_POLICY_LABELS ? wide : f->out.dtype,
                    &f->out.chunk, NULL, NULL) == TG_OK)
         n += times(chunks_of_box(&r->write, &f->out.chunk), rounded(acc.bytes));
-    if (tg_policy_ordered(f->policy, f->out.dtype))
-        n += times(items_of_box(&r->write), f->out.dtype.size);
+    if (tg_plan_is_ordered(f))
+        n += times(items_of_box(&r->write), f->out.dtype.size + masked);
     return n;
 }
 
@@ -152,15 +155,17 @@ static void measure_region(engine *e, uint32_t k, const tg_plan_region *r)
 
     if (e->o.out != NULL) {
         const uint32_t n = tg_plan_region_units(e->o.plan, k, &links);
-        out = times(items_of_box(&r->write), larger(e->given.size, e->acc.dtype.size));
+        out = times(items_of_box(&r->write), larger(e->given.size, e->acc.dtype.size) +
+                                                 tg_run_fold_bytes(e) - e->acc.dtype.size);
         need = times(chunks_of_box(&r->write, &e->o.out->meta->chunk), e->acc_bytes);
         for (uint32_t i = 0; i < n && tg_run_unit_is_own(e, links[i].at); i++)
             need += sizeof(live_unit) + sizeof(piece) * e->o.out->meta->n_inner;
         if (e->list_order)
-            need += times(items_of_box(&r->write), e->acc.dtype.size);
+            need += times(items_of_box(&r->write), tg_run_fold_bytes(e));
     }
     if (fn->ops->scratch_bytes != NULL)
         scratch = fn->ops->scratch_bytes(fn, &r->read.shape, &r->write.shape);
+    scratch += tg_mask_bytes(e->o.mask, &r->write.shape);
     e->max_in = in > e->max_in ? in : e->max_in;
     e->max_out = out > e->max_out ? out : e->max_out;
     e->max_need = need > e->max_need ? need : e->max_need;
@@ -505,8 +510,8 @@ static tg_status check(engine *e, tg_error *err)
     TG_TRY(tg_cast_check(e->given, e->o.out->meta->info.dtype, err));
     if (e->facts->policy == TG_POLICY_LABELS && !e->o.labels)
         return tg_fail(err, TG_UNSUPPORTED, "policy labels: not in parts yet");
-    if (e->facts->policy == TG_POLICY_MASK)
-        return tg_fail(err, TG_UNSUPPORTED, "policy 'mask' is not there yet");
+    if (e->facts->policy == TG_POLICY_MASK && e->o.mask == NULL && !e->o.merge)
+        return tg_fail(err, TG_INVALID, "policy mask: of which masks?");
     if (e->facts->policy == TG_POLICY_USER && fn->ops->fold == NULL)
         return tg_fail(err, TG_INVALID, "policy user: the function brings no fold of its own");
     if (e->base_input)
@@ -523,8 +528,7 @@ static tg_status check(engine *e, tg_error *err)
 static bool folds_in_order(const engine *e)
 {
     return e->o.out != NULL &&
-           (tg_policy_ordered(e->facts->policy, e->o.out->meta->info.dtype) ||
-            tg_plan_get_stats(e->o.plan)->unclipped > 0);
+           (tg_plan_is_ordered(e->facts) || tg_plan_get_stats(e->o.plan)->unclipped > 0);
 }
 
 static tg_status set_sizes(engine *e, tg_error *err)

@@ -21,6 +21,7 @@
 #include "region/accum.h"
 #include "region/border.h"
 #include "region/commit.h"
+#include "region/mask.h"
 #include "region/rows.h"
 #include "region/swap.h"
 #include "store/file_io.h"
@@ -60,6 +61,7 @@ typedef struct tg_engine_options {
     const tg_plan *plan;
     tg_array *in, *out; /* out NULL: rows only */
     tg_function *fn;
+    const tg_mask *mask;     /* policy mask; the merge needs none */
     tg_row_log *rows;        /* NULL: the function makes none */
     const tg_folder *folder; /* NULL: OUT is no directory; units are put as they come */
     uint32_t part, jobs;
@@ -226,6 +228,12 @@ typedef struct engine {
     tg_reporter *reporter;
 } engine;
 
+/* Bytes of an item as it is folded: OUT's, and what says whether it is the region's own, behind
+ * all of them. */
+static inline size_t tg_run_fold_bytes(const engine *e)
+{
+    return e->acc.dtype.size + (e->facts->policy == TG_POLICY_MASK);
+}
 /* The first failure wins and stops the run. */
 void tg_run_fail(engine *e, const tg_error *err);
 context *tg_run_context_get(engine *e); /* waits; NULL: the run is stopped */

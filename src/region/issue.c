@@ -364,7 +364,7 @@ static void pin_units(engine *e, slot *s, needs *n)
             uint64_t items = 1;
             for (uint32_t d = 0; d < s->r.write.shape.ndim; d++)
                 items *= s->r.write.shape.n[d];
-            s->parked_bytes = items * e->o.out->meta->info.dtype.size;
+            s->parked_bytes = items * tg_run_fold_bytes(e);
         }
         tg_run_touch_begin(e, &w, unit.index, &s->r);
         while (tg_run_touch_next(e, &w, s->k, &s->r, &t)) {

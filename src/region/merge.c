@@ -45,7 +45,7 @@ static int compare(const void *a, const void *b)
 static uint64_t cut_bytes(const engine *e, uint32_t unit, const tg_plan_region *r, tg_box *cut)
 {
     const tg_box box = tg_plan_unit_box(e->o.plan, unit);
-    uint64_t n = e->acc.dtype.size;
+    uint64_t n = tg_run_fold_bytes(e);
 
     if (!tg_box_intersect(&box, &r->write, cut))
         return 0;
@@ -94,8 +94,9 @@ static tg_status index_file(engine *e, uint32_t part, int fd, const char *name, 
     uint64_t bytes = 0;
 
     TG_TRY(tg_fd_read_at(fd, head, FILE_HEAD, 0, name, err));
-    if (memcmp(head, "TGBORDER\1\0\0\0", 12) != 0 || memcmp(head + 12, &part, 4) != 0 ||
-        memcmp(head + 16, &fingerprint, 8) != 0)
+    const uint32_t version = TG_BORDER_VERSION;
+    if (memcmp(head, "TGBORDER", 8) != 0 || memcmp(head + 8, &version, 4) != 0 ||
+        memcmp(head + 12, &part, 4) != 0 || memcmp(head + 16, &fingerprint, 8) != 0)
         return bad_file(part, 0, "of another version, part or plan", err);
     for (uint64_t at = FILE_HEAD; at < length; at += HEAD + bytes) {
         if (length - at < HEAD)
@@ -231,6 +232,17 @@ static tg_status read_items(reader *r, const merge_fragment *f, uint64_t bytes, 
                          r->name, f->offset, got, want);
 }
 
+/* Where the first item of the whole would be, of what begins with the first of the cut. */
+static const uint8_t *origin_of(const uint8_t *first, const tg_patch *patch, const tg_box *cut,
+                                const int64_t *strides)
+{
+    uintptr_t at = (uintptr_t)first;
+
+    for (uint32_t d = 0; d < cut->shape.ndim; d++)
+        at -= (uintptr_t)(cut->start[d] - patch->box.start[d]) * (uintptr_t)strides[d];
+    return (const uint8_t *)at; /* NOLINT(performance-no-int-to-ptr): never read there */
+}
+
 /* The result of the region as far as it lies in the unit, at its place in the whole of it. */
 static tg_status get_patch(reader *r, uint32_t u, tg_patch *patch, tg_error *err)
 {
@@ -248,10 +260,12 @@ static tg_status get_patch(reader *r, uint32_t u, tg_patch *patch, tg_error *err
     TG_TRY(read_items(r, f, bytes, err));
     *patch = (tg_patch){.box = r->s->r.write};
     tg_strides_c(&cut.shape, e->acc.dtype.size, patch->strides);
-    uintptr_t at = (uintptr_t)r->s->out;
-    for (uint32_t d = 0; d < cut.shape.ndim; d++)
-        at -= (uintptr_t)(cut.start[d] - r->s->r.write.start[d]) * (uintptr_t)patch->strides[d];
-    patch->data = (const uint8_t *)at; /* NOLINT(performance-no-int-to-ptr): never read there */
+    patch->data = origin_of(r->s->out, patch, &cut, patch->strides);
+    if (e->facts->policy != TG_POLICY_MASK)
+        return TG_OK;
+    tg_strides_c(&cut.shape, 1, patch->keep_strides);
+    const uint8_t *keep = r->s->out + bytes / tg_run_fold_bytes(e) * e->acc.dtype.size;
+    patch->keep = origin_of(keep, patch, &cut, patch->keep_strides);
     return TG_OK;
 }
 

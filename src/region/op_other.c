@@ -107,9 +107,15 @@ tg_status tg_op_labels_check(const tg_op_labels *l, const char *what, tg_error *
 tg_status tg_op_labels_open(tg_op_labels *l, const tg_function_env *env, const char *what,
                             const char *path, tg_error *err)
 {
+    TG_TRY(tg_op_other_open(&l->other, env, what, path, err));
+    return tg_op_labels_fit(l, env, what, path, err);
+}
+
+tg_status tg_op_labels_fit(tg_op_labels *l, const tg_function_env *env, const char *what,
+                           const char *path, tg_error *err)
+{
     tg_op_other *o = &l->other;
 
-    TG_TRY(tg_op_other_open(o, env, what, path, err));
     l->dtype = o->array->meta->info.dtype;
     l->n_axes = o->level.ndim;
     TG_TRY(tg_op_labels_check(l, what, err));
@@ -143,21 +149,32 @@ uint64_t tg_op_labels_bytes(const tg_op_labels *l, const uint64_t *shape)
     return tg_op_labels_items(l, shape) * l->dtype.size + tg_array_worst_bytes(l->other.array);
 }
 
-tg_status tg_op_labels_read(const tg_op_labels *l, const tg_region_call *c, void *room,
-                            tg_label_view *out, const tg_cancel *cancel, tg_error *err)
+tg_status tg_op_labels_read_box(const tg_op_labels *l, const uint64_t *start,
+                                const uint64_t *shape, void *room, tg_label_view *out,
+                                const tg_cancel *cancel, tg_error *err)
 {
-    uint64_t start[TG_OP_LABEL_AXES] = {0}, count[TG_OP_LABEL_AXES] = {0};
+    uint64_t from[TG_OP_LABEL_AXES] = {0}, count[TG_OP_LABEL_AXES] = {0};
     int64_t stride = l->dtype.size;
 
     *out = (tg_label_view){.data = room};
     for (uint32_t a = l->n_axes; a-- > 0;) {
         const uint32_t d = l->axis[a];
-        start[a] = c->in_start[d] + c->before[d];
-        count[a] = c->region[d];
+        from[a] = start[d];
+        count[a] = shape[d];
         out->strides[d] = stride;
         stride *= (int64_t)count[a];
     }
-    return tg_array_read(l->other.array, start, count, room, NULL, cancel, err);
+    return tg_array_read(l->other.array, from, count, room, NULL, cancel, err);
+}
+
+tg_status tg_op_labels_read(const tg_op_labels *l, const tg_region_call *c, void *room,
+                            tg_label_view *out, const tg_cancel *cancel, tg_error *err)
+{
+    uint64_t start[TG_MAX_NDIM] = {0};
+
+    for (uint32_t d = 0; d < c->in.ndim; d++)
+        start[d] = c->in_start[d] + c->before[d];
+    return tg_op_labels_read_box(l, start, c->region, room, out, cancel, err);
 }
 
 void tg_op_labels_of_in(const tg_region_call *c, tg_label_view *out)

@@ -38,6 +38,9 @@ typedef struct tg_op_labels {
 /* Whole numbers as long as IN along each of its axes. */
 TG_MUST_USE tg_status tg_op_labels_open(tg_op_labels *l, const tg_function_env *env,
                                         const char *what, const char *path, tg_error *err);
+/* The same of an array that is open. `path` is for the message. */
+TG_MUST_USE tg_status tg_op_labels_fit(tg_op_labels *l, const tg_function_env *env,
+                                       const char *what, const char *path, tg_error *err);
 /* dtype and n_axes alone. */
 TG_MUST_USE tg_status tg_op_labels_check(const tg_op_labels *l, const char *what,
                                          tg_error *err);
@@ -45,13 +48,18 @@ uint64_t tg_op_labels_items(const tg_op_labels *l, const uint64_t *shape); /* of
 /* Room for those and what reading them takes. */
 uint64_t tg_op_labels_bytes(const tg_op_labels *l, const uint64_t *shape);
 
-/* Labels of a call's region; strides by dimensions of IN, 0 along those that they lack. */
+/* Labels of a box; strides by dimensions of IN, 0 along those that they lack. */
 typedef struct tg_label_view {
     const char *data;
     int64_t strides[TG_MAX_NDIM];
 } tg_label_view;
 
-/* room: for tg_op_labels_items() of the region. */
+/* Labels of a box of IN. room: for tg_op_labels_items() of its shape. */
+TG_MUST_USE tg_status tg_op_labels_read_box(const tg_op_labels *l, const uint64_t *start,
+                                            const uint64_t *shape, void *room,
+                                            tg_label_view *out, const tg_cancel *cancel,
+                                            tg_error *err);
+/* Of a call's region. */
 TG_MUST_USE tg_status tg_op_labels_read(const tg_op_labels *l, const tg_region_call *c,
                                         void *room, tg_label_view *out, const tg_cancel *cancel,
                                         tg_error *err);

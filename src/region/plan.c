@@ -361,6 +361,21 @@ void tg_plan_piece(const tg_plan *p, uint64_t k, uint32_t i, tg_box *piece)
     box_of(b, p->ndim, piece);
 }
 
+void tg_plan_outlines(const tg_plan *p, uint64_t k, tg_roi_outlines *out)
+{
+    *out = (tg_roi_outlines){0};
+    if (p->section[TG_PLAN_RING].bytes == 0)
+        return;
+    out->ring = p->section[TG_PLAN_RING].data;
+    out->point = p->section[TG_PLAN_POINT].data;
+    out->xy = p->section[TG_PLAN_XY].data;
+    tg_plan_touch(p, out->ring + k, 2 * sizeof *out->ring);
+    const uint64_t first = out->ring[k], n = out->ring[k + 1] - first;
+    tg_plan_touch(p, out->point + first, (n + 1) * sizeof *out->point);
+    const uint64_t from = out->point[first];
+    tg_plan_touch(p, out->xy + 2 * from, 16 * (out->point[first + n] - from));
+}
+
 /* The run of items that belong to position k. */
 static uint32_t run_of(const tg_plan *p, tg_plan_section_id first_id, uint64_t k,
                        uint32_t *first)

@@ -35,6 +35,10 @@ const char *tg_policy_name(tg_policy p);
  * one canonical NaN, and max takes +0 over -0, min -0 over +0. */
 bool tg_policy_ordered(tg_policy p, tg_dtype out_dtype);
 
+/* The same of a plan: objects of one label image share no pixel. */
+typedef struct tg_plan_facts tg_plan_facts;
+bool tg_plan_is_ordered(const tg_plan_facts *f);
+
 /* May a pixel that a region writes keep what was there before (mask, nonzero, user)? Then no
  * unit counts as covered, and its old content is needed. */
 bool tg_policy_keeps_base(tg_policy p);
@@ -56,7 +60,7 @@ typedef struct tg_plan_array { /* strings borrowed */
 
 /* Everything that holds for the plan as a whole: kept in its header. Strings are borrowed: of
  * the caller in tg_plan_spec, of the plan in tg_plan_facts(). */
-typedef struct tg_plan_facts {
+struct tg_plan_facts {
     tg_plan_array in, out; /* out.shape.ndim 0: none, the function makes rows only */
     bool out_new;          /* OUT is made by this run: what is not written is fill value */
     bool in_place;         /* OUT is IN */
@@ -65,6 +69,10 @@ typedef struct tg_plan_facts {
     const char *text;
     const char *rois; /* what the list came from, as the user gave it */
     tg_policy policy;
+    /* Policy mask: the label image of which the regions are objects; no dimensions: what is
+     * inside their outlines is theirs. */
+    tg_plan_array mask;
+    bool mask_apart; /* each has a label of its own: no pixel is two regions'; set when made */
     tg_base_kind base;
     tg_read_kind read;          /* sequential where OUT is not IN is snapshot: the same */
     bool pad;                   /* reads beyond the array are padded: read boxes stay clipped */
@@ -77,7 +85,7 @@ typedef struct tg_plan_facts {
     /* One JSON object of the engine's own (jobs, on-error, ...), kept as it is; "" : none. */
     const char *options;
     tg_roi_rounding rounding;
-} tg_plan_facts;
+};
 
 /* Positions below: regions by list order, units by Morton order of their index (ties: C order).
  * Threads: all accessors may overlap. What they point to stays valid until tg_plan_free(). */
@@ -130,6 +138,10 @@ typedef struct tg_plan_spec {
     const uint64_t *label;  /* n, or NULL */
     const uint64_t *name;   /* n + 1 offsets into names, or NULL */
     const char *names;
+    /* Policy mask: the first n_masked regions are objects (others are never called), and what
+     * they are bounded by, if not by a label image. Only read while the plan is made. */
+    uint64_t n_masked;
+    const tg_roi_outlines *outlines;
     /* What one region costs at least while it is in flight, bytes, and what the least budget of
      * the run is: a region above it is refused, TG_OVER_BUDGET with both numbers. NULL: none is
      * refused. The engine hands in tg_plan_region_bytes(). */
@@ -165,6 +177,8 @@ uint64_t tg_plan_n_units(const tg_plan *p);
 /* Only the first ndim places of what lies in *out are set. */
 void tg_plan_region_get(const tg_plan *p, uint64_t k, tg_plan_region *out);
 void tg_plan_piece(const tg_plan *p, uint64_t k, uint32_t i, tg_box *piece);
+/* For tg_roi_outline_mask() of region k, and of no other. ring NULL: none has an outline. */
+void tg_plan_outlines(const tg_plan *p, uint64_t k, tg_roi_outlines *out);
 /* The units in which region k wins a pixel, ascending. */
 uint32_t tg_plan_region_units(const tg_plan *p, uint64_t k, const tg_plan_link **links);
 void tg_plan_unit_get(const tg_plan *p, uint64_t u, tg_plan_unit *out);
@@ -211,7 +225,13 @@ const tg_plan_stats *tg_plan_get_stats(const tg_plan *p);
 
 /* --- Of the engine -------------------------------------------------------- */
 
-/* For tg_plan_spec.region_bytes (user: the tg_function): what a region takes while it is in
+typedef struct tg_mask tg_mask;
+typedef struct tg_plan_cost {
+    const tg_function *fn;
+    const tg_mask *mask; /* NULL: none */
+} tg_plan_cost;
+
+/* For tg_plan_spec.region_bytes (user: a tg_plan_cost): what a region takes while it is in
  * flight, with its halo, its result, its scratch and the inner chunks that it touches. */
 uint64_t tg_plan_region_bytes(void *user, const tg_plan_facts *facts, const tg_plan_region *r);
 

@@ -127,6 +127,31 @@ static tg_status check_names(const tg_plan *p, tg_error *err)
     return before == bytes ? TG_OK : bad(err, "names of no region", bytes);
 }
 
+/* Places of rings and points; a coordinate may be any. */
+static tg_status check_outlines(const tg_plan *p, tg_error *err)
+{
+    static const tg_plan_section_id of[] = {TG_PLAN_RING, TG_PLAN_POINT, TG_PLAN_XY};
+    uint64_t n = p->n;
+
+    for (int i = 0; i < 2 && p->section[TG_PLAN_RING].bytes != 0; i++) {
+        const uint64_t *first = tg_plan_data(p, of[i]);
+        TG_TRY(want(p, of[i], n + 1, 8, false, err));
+        for (uint64_t k = 0; k <= n; k++) {
+            tg_plan_touch(p, first + k, 8);
+            if (k == 0 ? first[0] != 0 : first[k] < first[k - 1])
+                return bad(err, "the outline of a region", k);
+        }
+        n = first[n];
+        if (n >= UINT64_MAX / 16)
+            return bad(err, "the number of an outline's points", n);
+    }
+    if (p->section[TG_PLAN_RING].bytes == 0)
+        return p->section[TG_PLAN_POINT].bytes + p->section[TG_PLAN_XY].bytes == 0
+                   ? TG_OK
+                   : bad(err, "outlines of no region", n);
+    return want(p, TG_PLAN_XY, n, 16, false, err);
+}
+
 /* --- Boxes ---------------------------------------------------------------- */
 
 static bool lies_in(const uint64_t *b, const uint64_t *within, uint32_t ndim)
@@ -388,6 +413,7 @@ tg_status tg_plan_check(tg_plan *p, tg_error *err)
     TG_TRY(check_sizes(p, err));
     TG_TRY(check_firsts(p, err));
     TG_TRY(check_names(p, err));
+    TG_TRY(check_outlines(p, err));
     TG_TRY(check_units(p, err));
     for (uint64_t k = 0; k < p->n; k++)
         TG_TRY(check_region(p, k, &empty, err));

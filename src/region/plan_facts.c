@@ -101,6 +101,9 @@ tg_status tg_plan_facts_json(const tg_plan *p, tg_json **out, tg_error *err)
     TG_TRY(set_text(o, "text", f->text, err));
     TG_TRY(set_text(o, "rois", f->rois, err));
     TG_TRY(set_text(o, "policy", tg_policy_name(f->policy), err));
+    if (f->mask.shape.ndim != 0)
+        TG_TRY(set_array(o, "mask", &f->mask, err));
+    TG_TRY(set_bool(o, "mask_apart", f->mask_apart, err));
     TG_TRY(set_text(o, "base", f->base == TG_BASE_INPUT ? "input" : "out", err));
     TG_TRY(set_text(o, "read", f->read == TG_READ_SEQUENTIAL ? "sequential" : "snapshot", err));
     TG_TRY(set_bool(o, "pad", f->pad, err));
@@ -254,6 +257,9 @@ tg_status tg_plan_facts_read(tg_plan *p, tg_error *err)
     TG_TRY(get_array(o, "in", &f.in, err));
     if (tg_json_get(o, "out") != NULL)
         TG_TRY(get_array(o, "out", &f.out, err));
+    if (tg_json_get(o, "mask") != NULL)
+        TG_TRY(get_array(o, "mask", &f.mask, err));
+    TG_TRY(get_bool(o, "mask_apart", &f.mask_apart, err));
     TG_TRY(get_bool(o, "out_new", &f.out_new, err));
     TG_TRY(get_bool(o, "in_place", &f.in_place, err));
     TG_TRY(get_bool(o, "keep_undo", &f.keep_undo, err));
@@ -295,6 +301,7 @@ tg_status tg_plan_make_fingerprint(tg_plan *p, tg_error *err)
     TG_AUTO(tg_text) t = {0};
     add_array(&t, &f->in);
     add_array(&t, &f->out);
+    add_array(&t, &f->mask);
     tg_text_addf(&t, "%d%d%d%d;%d;%d;", f->in_place, f->out_new, f->pad, f->kind, f->base,
                  f->read);
     tg_text_addf(&t, "%s;%s;", f->text, tg_policy_name(f->policy));
@@ -302,8 +309,9 @@ tg_status tg_plan_make_fingerprint(tg_plan *p, tg_error *err)
     add_extents(&t, f->out_step, f->in.shape.ndim);
     TG_TRY(tg_text_status(&t, err));
     uint32_t boxes = 0;
-    static const tg_plan_section_id of[] = {TG_PLAN_BOX, TG_PLAN_LABEL};
-    for (int i = 0; i < 2; i++)
+    static const tg_plan_section_id of[] = {TG_PLAN_BOX, TG_PLAN_LABEL, TG_PLAN_RING,
+                                            TG_PLAN_POINT, TG_PLAN_XY};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
         if (p->section[of[i]].bytes != 0)
             boxes = tg_crc32c(boxes, p->section[of[i]].data, p->section[of[i]].bytes);
     p->fingerprint = (uint64_t)tg_crc32c(0, t.data, t.len) << 32 | boxes;

@@ -16,7 +16,7 @@
 #endif
 
 enum {
-    MAJOR = 1,
+    MAJOR = 2,
     MINOR = 0,
     PREFIX = 64, /* bytes before the table */
     ENTRY = 16,  /* bytes of a section in the table */

@@ -429,7 +429,7 @@ static void mark_ordered(tg_plan *p)
     const uint32_t *at = tg_plan_data(p, TG_PLAN_LINK_FIRST);
     const tg_plan_link *links = tg_plan_data(p, TG_PLAN_LINK);
     const uint32_t *piece = tg_plan_data(p, TG_PLAN_PIECE_AT);
-    bool all = tg_policy_ordered(p->facts.policy, p->facts.out.dtype);
+    bool all = tg_plan_is_ordered(&p->facts);
     for (uint32_t u = 0; u < p->n_units && all; u++)
         unit[u].flags |= TG_PLAN_ORDERED;
     if (p->stats.unclipped == 0)

@@ -1,4 +1,5 @@
 /* region/plan_make.c - making a plan: what is asked becomes boxes, then units, order, parts. */
+#include "region/plan_sort.h"
 #include "region/plan_state.h"
 
 #include <string.h>
@@ -83,6 +84,49 @@ static tg_status take_names(tg_plan *p, const tg_plan_spec *spec, tg_error *err)
     return TG_OK;
 }
 
+static tg_status take_outlines(tg_plan *p, const tg_plan_spec *spec, tg_error *err)
+{
+    const tg_roi_outlines *o = spec->outlines;
+    if (o == NULL || o->ring == NULL)
+        return TG_OK;
+    TG_TRY(tg_plan_take(p, TG_PLAN_RING, p->n + 1, sizeof *o->ring, err));
+    TG_TRY(tg_plan_take(p, TG_PLAN_POINT, o->n_rings + 1, sizeof *o->point, err));
+    TG_TRY(tg_plan_take(p, TG_PLAN_XY, o->n_points, 2 * sizeof *o->xy, err));
+    uint64_t *ring = p->section[TG_PLAN_RING].data;
+    for (uint64_t k = 0; k <= p->n; k++)
+        ring[k] = o->ring[k < spec->n_masked ? k : spec->n_masked];
+    if (o->n_rings == 0)
+        return TG_OK;
+    memcpy(p->section[TG_PLAN_POINT].data, o->point, (o->n_rings + 1) * sizeof *o->point);
+    memcpy(p->section[TG_PLAN_XY].data, o->xy, o->n_points * 2 * sizeof *o->xy);
+    return TG_OK;
+}
+
+/* Has each object a label, and no two the same? */
+static tg_status are_apart(const tg_plan_spec *spec, tg_budget *budget, bool *apart,
+                           tg_error *err)
+{
+    const uint64_t n = spec->n_masked, bytes = n * sizeof(uint64_t);
+    *apart = spec->facts.policy == TG_POLICY_MASK && spec->facts.mask.shape.ndim != 0 &&
+             spec->label != NULL;
+    if (!*apart)
+        return TG_OK;
+    if (budget != NULL)
+        TG_TRY(tg_budget_reserve(budget, bytes, "labels of regions", err));
+    TG_AUTO(tg_mem_ptr) room = tg_alloc_array((size_t)n + 1, sizeof(uint64_t));
+    uint64_t *v = room;
+    if (v != NULL && n > 0) {
+        memcpy(v, spec->label, bytes);
+        tg_plan_sort_u64(v, n);
+        *apart = v[0] != 0;
+        for (uint64_t k = 1; k < n && *apart; k++)
+            *apart = v[k] != v[k - 1];
+    }
+    if (budget != NULL)
+        tg_budget_release(budget, bytes);
+    return v != NULL ? TG_OK : tg_fail(err, TG_NO_MEMORY, "labels of regions");
+}
+
 static tg_status check_costs(const tg_plan *p, const tg_plan_spec *spec, tg_error *err)
 {
     tg_plan_region r;
@@ -110,11 +154,13 @@ static tg_status make(tg_plan *p, const tg_plan_spec *spec, const tg_cancel *can
                       tg_error *err)
 {
     p->facts = spec->facts;
+    TG_TRY(are_apart(spec, p->budget, &p->facts.mask_apart, err));
     TG_TRY(tg_plan_derive(p, err));
     TG_TRY(tg_plan_facts_json(p, &p->header, err));
     TG_TRY(tg_plan_facts_read(p, err));
     TG_TRY(take_boxes(p, spec, err));
     TG_TRY(take_names(p, spec, err));
+    TG_TRY(take_outlines(p, spec, err));
     TG_TRY(tg_plan_overlaps(p, cancel, err));
     TG_TRY(tg_plan_conflicts(p, cancel, err));
     TG_TRY(tg_plan_index(p, cancel, err));

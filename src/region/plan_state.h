@@ -39,6 +39,9 @@ typedef enum tg_plan_section_id {
     TG_PLAN_BEFORE,       /* n x 4, or nothing */
     TG_PLAN_AFTER_FIRST,  /* n + 1 x 4, or nothing */
     TG_PLAN_AFTER,        /* x 4 */
+    TG_PLAN_RING,         /* n + 1 x 8, or nothing: outlines as tg_roi_outlines has them */
+    TG_PLAN_POINT,        /* rings + 1 x 8, or nothing */
+    TG_PLAN_XY,           /* x 16 */
     TG_PLAN_SECTIONS
 } tg_plan_section_id;
 

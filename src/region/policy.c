@@ -40,7 +40,7 @@ bool tg_policy_ordered(tg_policy p, tg_dtype out_dtype)
         return inexact;
     case TG_POLICY_BLEND:
     case TG_POLICY_NONZERO:
-    case TG_POLICY_MASK: /* two regions may have one label */
+    case TG_POLICY_MASK: /* two regions may have one label, outlines may overlap */
     case TG_POLICY_USER:
         return true;
     case TG_POLICY_ERROR:
@@ -54,6 +54,12 @@ bool tg_policy_ordered(tg_policy p, tg_dtype out_dtype)
         return false;
     }
     return true;
+}
+
+bool tg_plan_is_ordered(const tg_plan_facts *f)
+{
+    return tg_policy_ordered(f->policy, f->out.dtype) &&
+           !(f->policy == TG_POLICY_MASK && f->mask_apart);
 }
 
 bool tg_policy_keeps_base(tg_policy p)

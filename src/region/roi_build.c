@@ -7,13 +7,19 @@
 #include <stdio.h>
 #include <string.h>
 
+void tg_roi_outlines_destroy(tg_roi_outlines *o)
+{
+    tg_free(o->ring);
+    tg_free(o->point);
+    tg_free(o->xy);
+    *o = (tg_roi_outlines){0};
+}
+
 void tg_roi_set_destroy(tg_roi_set *s)
 {
     tg_roi_list_destroy(&s->list);
     tg_free(s->labels);
-    tg_free(s->outlines.ring);
-    tg_free(s->outlines.point);
-    tg_free(s->outlines.xy);
+    tg_roi_outlines_destroy(&s->outlines);
     *s = (tg_roi_set){0};
 }
 

@@ -8,16 +8,6 @@
 #include "store/store.h"
 #include "tidegate/cancel.h"
 
-/* Outlines, for lists of GeoJSON and ImageJ; x and y in pixels, of corners: the pixel (0, 0)
- * covers 0..1. {0}: none. */
-typedef struct tg_roi_outlines {
-    uint64_t n_rings, n_points;
-    uint64_t *ring; /* n + 1: the rings of region i are [ring[i], ring[i + 1]) */
-    uint64_t
-        *point; /* n_rings + 1: the points of ring k; the last one is not the first again */
-    double *xy; /* 2 x n_points */
-} tg_roi_outlines;
-
 /* A list, and what its source said beside it. */
 typedef struct tg_roi_set {
     tg_roi_list list;
@@ -28,6 +18,7 @@ typedef struct tg_roi_set {
     tg_roi_outlines outlines;
 } tg_roi_set;
 
+void tg_roi_outlines_destroy(tg_roi_outlines *o);
 void tg_roi_set_destroy(tg_roi_set *s);
 static inline void tg_roi_set_auto(tg_roi_set *s)
 {
@@ -79,11 +70,5 @@ TG_MUST_USE tg_status tg_roi_read_table(tg_roi_set *out, tg_store *store, const 
 /* Boxes of all labels but 0, by label, axes from the array's names or their number. */
 TG_MUST_USE tg_status tg_roi_read_labels(tg_roi_set *out, tg_store *store, const char *path,
                                          size_t limit, const tg_cancel *cancel, tg_error *err);
-
-/* Pixels of a region: dst (height x width bytes, C order) becomes 1 where the pixel's centre
- * lies inside the region's outline by the even-odd rule, else 0. The corner of dst is the pixel
- * (y, x). A region without an outline is all 1. */
-void tg_roi_outline_mask(const tg_roi_outlines *o, uint64_t region, int64_t y, int64_t x,
-                         uint64_t height, uint64_t width, uint8_t *dst);
 
 #endif

@@ -25,6 +25,21 @@ typedef struct tg_roi_list {
 
 void tg_roi_list_destroy(tg_roi_list *l);
 
+/* Outlines, for lists of GeoJSON and ImageJ; x and y in pixels, of corners: the pixel (0, 0)
+ * covers 0..1. {0}: none. */
+typedef struct tg_roi_outlines {
+    uint64_t n_rings, n_points;
+    uint64_t *ring;  /* n + 1: the rings of region i are [ring[i], ring[i + 1]) */
+    uint64_t *point; /* n_rings + 1: the points of ring k; the last is not the first again */
+    double *xy;      /* 2 x n_points */
+} tg_roi_outlines;
+
+/* Pixels of a region: dst (height x width bytes, C order) becomes 1 where the pixel's centre
+ * lies inside the region's outline by the even-odd rule, else 0. The corner of dst is the pixel
+ * (y, x). A region without an outline is all 1. */
+void tg_roi_outline_mask(const tg_roi_outlines *o, uint64_t region, int64_t y, int64_t x,
+                         uint64_t height, uint64_t width, uint8_t *dst);
+
 /* How lengths become pixels (regions.md 3.1). */
 typedef enum tg_px_rule {
     TG_PX_NGIO, /* default: snap to whole within tolerance, then floor and ceil, clamp */

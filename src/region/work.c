@@ -350,11 +350,24 @@ static void let_go(engine *e, live_unit *u, uint32_t k, const tg_plan_region *r,
     tg_cond_broadcast(&e->room);
 }
 
+static uint64_t items_of(const tg_plan_region *r)
+{
+    uint64_t n = 1;
+
+    for (uint32_t d = 0; d < r->write.shape.ndim; d++)
+        n *= r->write.shape.n[d];
+    return n;
+}
+
 static void dense_patch(tg_patch *p, const engine *e, const tg_plan_region *r,
                         const uint8_t *data)
 {
     *p = (tg_patch){.data = data, .box = r->write};
     tg_strides_c(&r->write.shape, e->acc.dtype.size, p->strides);
+    if (e->facts->policy != TG_POLICY_MASK || data == NULL)
+        return;
+    p->keep = data + items_of(r) * e->acc.dtype.size;
+    tg_strides_c(&r->write.shape, 1, p->keep_strides);
 }
 
 static void unref(engine *e, parked_patch *p)
@@ -575,10 +588,11 @@ tg_status tg_run_run_region(engine *e, slot *s, tg_error *err)
     TG_TRY(st);
     TG_TRY(call(e, s, &failed, err));
     if (e->o.out != NULL && !failed && !s->r.wins_nothing) {
-        uint64_t items = 1, saturated = 0;
-        for (uint32_t d = 0; d < s->r.write.shape.ndim; d++)
-            items *= s->r.write.shape.n[d];
-        tg_cast_items(s->out, items, e->given, e->acc.dtype, &saturated);
+        uint64_t saturated = 0;
+        tg_cast_items(s->out, items_of(&s->r), e->given, e->acc.dtype, &saturated);
+        if (e->o.mask != NULL)
+            TG_TRY(tg_mask_fill(e->o.mask, e->o.plan, s->k, &s->r,
+                                s->out + items_of(&s->r) * e->acc.dtype.size, e->cancel, err));
         TG_LOCKED(&e->lock);
         e->r.saturated += saturated;
     }

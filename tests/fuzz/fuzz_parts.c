@@ -124,7 +124,7 @@ static void right_border(size_t size)
 
     if (size < BORDER_HEAD)
         return;
-    memcpy(file, "TGBORDER\1\0\0\0\0\0\0\0", 16);
+    memcpy(file, "TGBORDER\2\0\0\0\0\0\0\0", 16);
     memcpy(file + 16, &fingerprint, sizeof fingerprint);
     for (size_t at = BORDER_HEAD; size - at >= BORDER_HEAD; at += BORDER_HEAD + bytes) {
         put32(file + at + 20, tg_crc32c(0, file + at, 20));

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST = 1 << 16, TABLE = 64, SECTIONS = 25, MAX_JSON = 4096, MOST_ASKED = 1 << 14 };
+enum { MOST = 1 << 16, TABLE = 64, SECTIONS = 28, MAX_JSON = 4096, MOST_ASKED = 1 << 14 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -26,7 +26,7 @@ static void make_right(uint8_t *file, size_t size)
 
     if (size < TABLE)
         return;
-    memcpy(file, "TGRPLAN\n\1\0\0", 11);
+    memcpy(file, "TGRPLAN\n\2\0\0", 11);
     memcpy(file + 16, &bytes, sizeof bytes);
     memcpy(&json, file + 24, sizeof json);
     const size_t first = (TABLE + (size_t)SECTIONS * 16 + json + 63) / 64 * 64;
@@ -49,11 +49,17 @@ static void ask_region(const tg_plan *p, uint64_t k)
     const uint32_t *list = NULL;
     tg_plan_region r;
     tg_box piece;
+    tg_roi_outlines o;
+    uint8_t mask[64];
 
     tg_plan_region_get(p, k, &r);
     want(r.name == NULL || strlen(r.name) < MOST);
     for (uint32_t i = 0; i < r.n_pieces; i++)
         tg_plan_piece(p, k, i, &piece);
+    tg_plan_outlines(p, k, &o);
+    tg_roi_outline_mask(&o, k, 0, 0, 8, 8, mask);
+    for (size_t i = 0; i < sizeof mask; i++)
+        want(mask[i] <= 1);
     const uint32_t n = tg_plan_region_units(p, k, &links);
     for (uint32_t i = 0; i < n; i++)
         want(links[i].at < tg_plan_n_units(p) &&

@@ -37,6 +37,13 @@ typedef struct scenario {
     uint64_t bounds[MAX_REGIONS * 8];
     uint16_t in[MAX_ITEMS], out[MAX_ITEMS], want[MAX_ITEMS];
     bool written[MAX_ITEMS];
+    /* Policy mask: the objects of a label image that lacks the first `lacks` dimensions, or
+     * (outlined) triangles in y and x, twice their corners. */
+    bool outlined;
+    uint32_t lacks;
+    uint64_t label[MAX_REGIONS];
+    uint16_t labels[MAX_ITEMS];
+    double corner[MAX_REGIONS * 6];
     uint64_t items, memory;
     char dir[128];
 } scenario;
@@ -178,6 +185,38 @@ static inline bool s_inside(const scenario *s, uint64_t k, const uint64_t *index
     return true;
 }
 
+/* Is the centre of the pixel inside the triangle? Crossings of a ray to the right. */
+static inline bool s_in_triangle(const double *xy, double x, double y)
+{
+    bool inside = false;
+    for (int i = 0; i < 3; i++) {
+        const double *a = xy + 2 * (size_t)i, *b = xy + 2 * (size_t)((i + 1) % 3);
+        if ((a[1] > y) != (b[1] > y) && x < a[0] + (y - a[1]) * (b[0] - a[0]) / (b[1] - a[1]))
+            inside = !inside;
+    }
+    return inside;
+}
+
+static inline uint64_t s_label_at(const scenario *s, const uint64_t *index)
+{
+    uint64_t n = 0;
+    for (uint32_t d = s->lacks; d < s->ndim; d++)
+        n = n * s->shape[d] + index[d];
+    return n;
+}
+
+/* Policy mask: is the pixel, which lies in its box, the region's own? */
+static inline bool s_owned(const scenario *s, uint64_t k, const uint64_t *index)
+{
+    if (s->policy != TG_POLICY_MASK)
+        return true;
+    if (s->outlined)
+        return s_in_triangle(&s->corner[6 * k], (double)index[s->ndim - 1] + 0.5,
+                             (double)index[s->ndim - 2] + 0.5);
+    const uint64_t label = s->labels[s_label_at(s, index)];
+    return s->label[k] != 0 ? label == s->label[k] : label != 0;
+}
+
 static inline uint16_t s_patch(const scenario *s, uint64_t k, const uint64_t *index)
 {
     const uint64_t *b = &s->bounds[k * 2 * s->ndim];
@@ -198,7 +237,7 @@ static inline void s_expect_pixel(scenario *s, const uint64_t *index, int64_t sk
     /* Who wins a pixel is planned: one that fails leaves its own as they were. */
     const bool won = s->policy == TG_POLICY_LAST || s->policy == TG_POLICY_FIRST;
     for (uint64_t k = 0; k < s->n; k++) {
-        if (!s_inside(s, k, index) || ((int64_t)k == skip && !won))
+        if (!s_inside(s, k, index) || !s_owned(s, k, index) || ((int64_t)k == skip && !won))
             continue;
         const uint16_t x = (int64_t)k == skip ? base : s_patch(s, k, index);
         const double weight = s_weight(s, k, index);
@@ -260,17 +299,20 @@ static inline void s_expect(scenario *s, int64_t skip)
  * -------------------------------------------------------------------------------------- */
 
 typedef struct opened {
-    tg_store *in_store, *out_store;
+    tg_store *in_store, *out_store, *label_store;
     tg_array *in, *out;
+    tg_mask *mask;
 } opened;
 
 static inline void close_arrays(opened *o)
 {
+    tg_mask_free(o->mask);
     tg_array_free(o->in);
     if (o->out != o->in)
         tg_array_free(o->out);
     tg_store_free(o->in_store);
     tg_store_free(o->out_store);
+    tg_store_free(o->label_store);
     *o = (opened){0};
 }
 
@@ -279,17 +321,19 @@ static inline void s_path(const scenario *s, const char *name, char *dst)
     (void)snprintf(dst, 160, "%s/%s", s->dir, name);
 }
 
-static inline tg_status make_array(const scenario *s, const char *name, const uint64_t *chunk,
-                                   const uint64_t *shard, const uint16_t *items, tg_error *err)
+/* Of the scenario's shape but for its first `lacks` dimensions. */
+static inline tg_status make_array_at(const scenario *s, const char *name, uint32_t lacks,
+                                      const uint64_t *chunk, const uint64_t *shard,
+                                      const uint16_t *items, tg_error *err)
 {
     static const uint64_t zero[4];
     const tg_store_options so = {
         .size = sizeof so, .mode = TG_STORE_OPEN_OR_CREATE, .no_sync = true};
     const tg_array_options ao = {.size = sizeof ao,
                                  .dtype = {TG_DT_UINT, 2},
-                                 .ndim = s->ndim,
-                                 .shape = s->shape,
-                                 .chunk = chunk,
+                                 .ndim = s->ndim - lacks,
+                                 .shape = s->shape + lacks,
+                                 .chunk = chunk + lacks,
                                  .shard = shard,
                                  .codec = s->compressed ? "zstd:1" : "none"};
     char path[160];
@@ -299,7 +343,14 @@ static inline tg_status make_array(const scenario *s, const char *name, const ui
     s_path(s, name, path);
     TG_TRY(tg_store_open(path, &so, &store, NULL, err));
     TG_TRY(tg_array_create(store, "", &ao, &a, NULL, err));
-    return items == NULL ? TG_OK : tg_array_write(a, zero, s->shape, items, NULL, NULL, err);
+    return items == NULL ? TG_OK
+                         : tg_array_write(a, zero, s->shape + lacks, items, NULL, NULL, err);
+}
+
+static inline tg_status make_array(const scenario *s, const char *name, const uint64_t *chunk,
+                                   const uint64_t *shard, const uint16_t *items, tg_error *err)
+{
+    return make_array_at(s, name, 0, chunk, shard, items, err);
 }
 
 static inline tg_status open_arrays(const scenario *s, opened *o, tg_error *err)
@@ -327,10 +378,30 @@ static inline void describe_array(tg_plan_array *p, const tg_array *a, const cha
     memcpy(p->shape.n, a->meta->info.shape, p->shape.ndim * sizeof *p->shape.n);
 }
 
-static inline tg_status make_plan(const scenario *s, const opened *o, tg_plan **plan,
-                                  tg_error *err)
+static inline tg_status open_mask(const scenario *s, opened *o, tg_plan_facts *f, tg_error *err)
 {
-    tg_plan_spec spec = {.n = s->n};
+    static const char *const names[] = {"t", "z", "y", "x"};
+    const tg_store_options so = {.size = sizeof so, .mode = TG_STORE_READ};
+    char path[160];
+
+    for (uint32_t d = 0; d < s->ndim; d++)
+        f->axes[d] = s->outlined ? names[4 - s->ndim + d] : NULL;
+    if (!s->outlined) {
+        s_path(s, "labels.zarr", path);
+        TG_TRY(tg_store_open(path, &so, &o->label_store, NULL, err));
+    }
+    TG_TRY(tg_mask_open(&o->mask, f, o->label_store, s->outlined ? NULL : "", NULL, err));
+    if (!s->outlined)
+        describe_array(&f->mask, tg_mask_array(o->mask), "in");
+    return TG_OK;
+}
+
+static inline tg_status make_plan(const scenario *s, opened *o, tg_plan **plan, tg_error *err)
+{
+    uint64_t ring[MAX_REGIONS + 1], point[MAX_REGIONS + 1];
+    double corner[MAX_REGIONS * 6];
+    const tg_roi_outlines outlines = {s->n, 3 * s->n, ring, point, corner};
+    tg_plan_spec spec = {.n = s->n, .n_masked = s->n};
     tg_plan_facts *f = &spec.facts;
     const size_t width = (size_t)2 * s->ndim;
     uint64_t *bounds = tg_alloc_array((size_t)s->n * width + 1, sizeof *bounds);
@@ -355,10 +426,22 @@ static inline tg_status make_plan(const scenario *s, const opened *o, tg_plan **
         f->out_step[d] = 1;
         f->scale[d] = 1;
     }
+    for (uint64_t k = 0; k <= s->n; k++)
+        ring[k] = k, point[k] = 3 * k;
+    memcpy(corner, s->corner, sizeof corner);
+    if (s->policy == TG_POLICY_MASK && s->outlined)
+        spec.outlines = &outlines;
     tg_status st = !s->base_input ? TG_OK
                                   : tg_base_regions(&bounds, &spec.n, &f->in.shape,
                                                     &f->out.shard, 1 << 20, err);
     spec.bounds = bounds;
+    TG_AUTO(tg_mem_ptr) label = tg_calloc((size_t)spec.n + 1, sizeof(uint64_t));
+    if (label != NULL)
+        memcpy(label, s->label, s->n * sizeof *s->label);
+    if (s->policy == TG_POLICY_MASK)
+        spec.label = label;
+    if (st == TG_OK && s->policy == TG_POLICY_MASK)
+        st = open_mask(s, o, f, err);
     if (st == TG_OK)
         st = tg_plan_make(plan, &spec, NULL, NULL, err);
     tg_free(bounds);
@@ -407,12 +490,36 @@ static inline void random_regions(scenario *s)
     }
 }
 
+/* Labels in patches; each region with a label of its own, or some with the same, or none. */
+static inline void random_masks(scenario *s)
+{
+    const bool apart = rng(2);
+    uint64_t items = 1;
+
+    s->outlined = s->ndim > 1 && rng(3) == 0;
+    s->lacks = (uint32_t)rng(s->ndim);
+    for (uint32_t d = s->lacks; d < s->ndim; d++)
+        items *= s->shape[d];
+    for (uint64_t i = 0; i < items; i++)
+        s->labels[i] =
+            i > 0 && rng(3) > 0 ? s->labels[i - 1] : (uint16_t)rng(apart ? s->n + 1 : 4);
+    for (uint64_t k = 0; k < s->n; k++)
+        s->label[k] = apart ? s->n - k : rng(4);
+    for (uint64_t k = 0; k < s->n && s->outlined; k++)
+        for (uint32_t i = 0; i < 6; i++) {
+            const uint32_t d = s->ndim - 1 - i % 2;
+            const uint64_t *b = &s->bounds[k * 2 * s->ndim];
+            s->corner[6 * k + i] =
+                (double)b[d] + (double)rng(4 * (b[s->ndim + d] - b[d]) + 1) / 4 + 0.125;
+        }
+}
+
 static inline void random_scenario(scenario *s, const char *dir)
 {
-    static const tg_policy policies[] = {TG_POLICY_ERROR, TG_POLICY_LAST,    TG_POLICY_FIRST,
-                                         TG_POLICY_MAX,   TG_POLICY_MIN,     TG_POLICY_OR,
-                                         TG_POLICY_AND,   TG_POLICY_SUM,     TG_POLICY_MEAN,
-                                         TG_POLICY_BLEND, TG_POLICY_NONZERO, TG_POLICY_USER};
+    static const tg_policy policies[] = {
+        TG_POLICY_ERROR,   TG_POLICY_LAST, TG_POLICY_FIRST, TG_POLICY_MAX,  TG_POLICY_MIN,
+        TG_POLICY_OR,      TG_POLICY_AND,  TG_POLICY_SUM,   TG_POLICY_MEAN, TG_POLICY_BLEND,
+        TG_POLICY_NONZERO, TG_POLICY_USER, TG_POLICY_MASK};
     memset(s, 0, sizeof *s);
     (void)snprintf(s->dir, sizeof s->dir, "%s", dir);
     s->ndim = 1 + (uint32_t)rng(4);
@@ -440,6 +547,8 @@ static inline void random_scenario(scenario *s, const char *dir)
     if (s->in_place)
         memcpy(s->out, s->in, sizeof s->out);
     random_regions(s);
+    if (s->policy == TG_POLICY_MASK)
+        random_masks(s);
     s->base_input = !s->in_place && rng(3) == 0;
 }
 
@@ -449,6 +558,8 @@ static inline tg_status make_arrays(const scenario *s, tg_error *err)
     for (uint32_t d = 0; d < s->ndim; d++)
         shard[d] = s->in_place ? s->shard[d] : s->in_chunk[d] * 2;
     TG_TRY(make_array(s, "in.zarr", s->in_chunk, s->in_sharded ? shard : NULL, s->in, err));
+    if (s->policy == TG_POLICY_MASK && !s->outlined)
+        TG_TRY(make_array_at(s, "labels.zarr", s->lacks, s->in_chunk, NULL, s->labels, err));
     if (s->in_place)
         return TG_OK;
     return make_array(s, "out.zarr", s->chunk, s->sharded ? s->shard : NULL,

@@ -32,6 +32,7 @@ static tg_status run_part(const scenario *s, tg_plan *plan, opened *o, probe *p,
                             .out = o->out,
                             .fn = &p->base,
                             .folder = &folder,
+                            .mask = o->mask,
                             .n_called = s->n,
                             .part = part == MERGE ? 0 : part,
                             .in_parts = s->parts > 1 && part != MERGE,
@@ -65,7 +66,8 @@ static void check_result(const scenario *s, const char *what)
 
 static struct {
     unsigned parts[8], border;
-    unsigned rank[5], policy[16], halo, shard, in_place, there, skipped, swapped, parked, base;
+    unsigned rank[5], policy[16], outlined, apart, halo, shard, in_place, there, skipped,
+        swapped, parked, base;
     unsigned plans, kills, killed_part, killed_merge, killed_alone, resumed;
 } seen;
 
@@ -81,6 +83,10 @@ static void note_scenario(const scenario *s, bool skip)
     seen.there += s->out_there && !s->in_place;
     seen.skipped += skip;
     seen.base += s->base_input;
+    if (s->policy != TG_POLICY_MASK)
+        return;
+    seen.outlined += s->outlined;
+    seen.apart += !s->outlined && s->n > 1 && s->label[0] == s->n && s->label[s->n - 1] == 1;
 }
 
 static uint64_t how_many(void)
@@ -285,12 +291,13 @@ static void check_counts(bool enough)
                  seen.parts[1], seen.parts[2], seen.parts[3], seen.parts[4], seen.parts[5],
                  seen.parts[6], seen.parts[7], seen.border, seen.kills, seen.resumed);
     for (int i = 0; i <= TG_POLICY_USER; i++) {
-        if (i == TG_POLICY_MASK || i == TG_POLICY_LABELS) /* have tests of their own */
+        if (i == TG_POLICY_LABELS) /* has tests of its own */
             continue;
         (void)printf(" %s %u", tg_policy_name((tg_policy)i), seen.policy[i]);
         CHECK(seen.policy[i] > 0 || !enough);
     }
-    (void)printf("\n");
+    (void)printf("; of mask %u outlined, %u apart\n", seen.outlined, seen.apart);
+    CHECK(!enough || (seen.outlined && seen.apart));
     for (int i = 1; i < 8; i++)
         CHECK(seen.parts[i] > 0 || !enough);
     CHECK(!enough ||

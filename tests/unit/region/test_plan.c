@@ -25,6 +25,9 @@ typedef struct world {
     uint64_t bounds[MAX_REGIONS * 8], label[MAX_REGIONS];
     uint64_t name[MAX_REGIONS + 1];
     char names[MAX_REGIONS * 8];
+    tg_roi_outlines outlines; /* policy mask: of the first regions, some without a ring */
+    uint64_t ring[MAX_REGIONS + 1], point[2 * MAX_REGIONS + 1];
+    double xy[2 * 8 * MAX_REGIONS];
     tg_plan *plan;
     bool opened; /* read back from a file */
 } world;
@@ -50,6 +53,61 @@ static void fill_array(tg_plan_array *a, uint32_t ndim)
         a->chunk.n[i] = 1 + rnd(ndim == 1 ? 20 : 6);
         a->shard.n[i] = a->chunk.n[i] * (sharded ? 1 + rnd(3) : 1);
     }
+}
+
+static void fill_outlines(world *w)
+{
+    tg_roi_outlines *o = &w->outlines;
+    *o = (tg_roi_outlines){.ring = w->ring, .point = w->point, .xy = w->xy};
+    w->spec.outlines = o;
+    w->spec.n_masked = rnd(w->spec.n + 1);
+    for (uint64_t k = 0; k < w->spec.n_masked; k++) {
+        for (uint64_t i = rnd(3); i > 0; i--) {
+            o->n_points += 3 + rnd(2);
+            w->point[++o->n_rings] = o->n_points;
+        }
+        w->ring[k + 1] = o->n_rings;
+    }
+    for (uint64_t i = 0; i < 2 * o->n_points; i++)
+        w->xy[i] = (double)rnd(100) / 4;
+}
+
+/* Each item has a number, so that an outline in the wrong place is seen. */
+static void check_outlines(const world *w)
+{
+    const tg_roi_outlines *o = &w->outlines;
+    for (uint64_t k = 0; k < w->spec.n; k++) {
+        const bool masked = k < w->spec.n_masked;
+        const uint64_t first = w->ring[masked ? k : w->spec.n_masked];
+        const uint64_t end = masked ? w->ring[k + 1] : first;
+        tg_roi_outlines got;
+        tg_plan_outlines(w->plan, k, &got);
+        if (w->spec.outlines == NULL) {
+            CHECK(got.ring == NULL);
+            continue;
+        }
+        CHECK(got.ring[k] == first && got.ring[k + 1] == end);
+        for (uint64_t i = first; i < end; i++) {
+            CHECK(got.point[i] == o->point[i] && got.point[i + 1] == o->point[i + 1]);
+            for (uint64_t n = 2 * o->point[i]; n < 2 * o->point[i + 1]; n++)
+                CHECK(got.xy[n] == o->xy[n]); /* NOLINT: the same bits */
+        }
+    }
+}
+
+/* Objects of one label image share no pixel, if each has a label of its own. */
+static void check_apart(const world *w)
+{
+    const tg_plan_facts *f = tg_plan_get_facts(w->plan);
+    bool apart = w->spec.facts.mask.shape.ndim > 0 && w->spec.label != NULL;
+    for (uint64_t a = 0; a < w->spec.n_masked && apart; a++) {
+        apart = w->label[a] != 0;
+        for (uint64_t b = 0; b < a && apart; b++)
+            apart = w->label[a] != w->label[b];
+    }
+    CHECK_U64(f->mask_apart, apart);
+    CHECK_U64(tg_plan_is_ordered(f),
+              f->policy == TG_POLICY_NONZERO || (f->policy == TG_POLICY_MASK && !apart));
 }
 
 static void fill_world(world *w, tg_policy policy)
@@ -108,6 +166,13 @@ static void fill_world(world *w, tg_policy policy)
     w->spec.label = rnd(2) == 0 ? w->label : NULL;
     w->spec.name = rnd(2) == 0 ? w->name : NULL;
     w->spec.names = w->names;
+    if (policy == TG_POLICY_MASK && rnd(2) == 0) {
+        fill_outlines(w);
+    } else if (policy == TG_POLICY_MASK) {
+        f->mask = f->in;
+        f->mask.path = "labels";
+        w->spec.n_masked = rnd(w->spec.n < 4 ? w->spec.n + 1 : 4);
+    }
 }
 
 /* --- A loop over everything ----------------------------------------------- */
@@ -439,6 +504,8 @@ static void check_all(const world *w)
     check_sources(w, r);
     check_order(w, r);
     check_waiting(w, r);
+    check_outlines(w);
+    check_apart(w);
     if (w->spec.facts.policy == TG_POLICY_LAST || w->spec.facts.policy == TG_POLICY_FIRST)
         if (tg_plan_get_facts(w->plan)->read == TG_READ_SNAPSHOT)
             CHECK_U64(tg_plan_get_stats(w->plan)->pairs, count_pairs(w));
@@ -468,8 +535,8 @@ static tg_status make(world *w, bool through_file, tg_error *err)
 static void test_random(void)
 {
     static world w;
-    static const tg_policy policies[] = {TG_POLICY_LAST, TG_POLICY_FIRST, TG_POLICY_SUM,
-                                         TG_POLICY_NONZERO, TG_POLICY_ERROR};
+    static const tg_policy policies[] = {TG_POLICY_LAST,    TG_POLICY_FIRST, TG_POLICY_SUM,
+                                         TG_POLICY_NONZERO, TG_POLICY_ERROR, TG_POLICY_MASK};
     uint64_t made = 0, refused = 0;
     for (int i = 0; i < 1500 && test_failures == 0; i++) {
         char row[64];
@@ -477,7 +544,7 @@ static void test_random(void)
         (void)snprintf(row, sizeof row, "case %d", i);
         test_row = row;
         state = 0x9E3779B97F4A7C15U * (uint64_t)(i + 1);
-        fill_world(&w, policies[rnd(5)]);
+        fill_world(&w, policies[rnd(6)]);
         tg_status st = make(&w, i % 2 == 1, &err);
         uint64_t pairs = w.spec.facts.policy == TG_POLICY_ERROR ? count_pairs(&w) : 0;
         CHECK_STATUS(st, pairs > 0 ? TG_INVALID : TG_OK);

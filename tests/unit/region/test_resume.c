@@ -29,6 +29,7 @@ static tg_status run_once(const scenario *s, bool keep_undo, tg_engine_result *r
                                   .out = o.out,
                                   .fn = &p.base,
                                   .folder = &folder,
+                                  .mask = o.mask,
                                   .n_called = s->n,
                                   .jobs = s->jobs};
     if (st == TG_OK)
