@@ -217,7 +217,7 @@ static tg_status time_sorted(const forecaster *f, double *per_ion, double *per_s
     if (imager == SIZE_MAX || imager + slots * f->slot_bytes > f->free)
         return time_isotopes(f, per_ion, err);
     TG_TRY(tg_budget_reserve(f->j->budget, imager, "a sample", err));
-    tg_status st = tg_peaks_cache(f->j->peaks, (uint32_t)slots, false, err);
+    tg_status st = tg_peaks_cache(f->j->peaks, (uint32_t)slots, slots, false, err);
     if (st == TG_OK)
         st = time_scores(f, per_ion, per_segment, err);
     tg_peaks_uncache(f->j->peaks);

@@ -189,7 +189,7 @@ static tg_status make_room(comparison *c, tg_error *err)
     TG_TRY(tg_image_coder_new(&c->zstd, i->n_pixels, true, err));
     TG_TRY(tg_png_new(&c->png, i->width, i->height, i->positions, i->n_pixels, err));
     name_formats(c);
-    return tg_peaks_cache(c->j->peaks, 1, false, err);
+    return tg_peaks_cache(c->j->peaks, 1, 0, false, err);
 }
 
 static void free_room(comparison *c)

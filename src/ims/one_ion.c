@@ -106,7 +106,7 @@ static tg_status make_room(looking *l, tg_error *err)
     l->box = tg_alloc_array((size_t)info->width * info->height, sizeof *l->box);
     if (l->box == NULL)
         return tg_fail(err, TG_NO_MEMORY, "no memory for an image");
-    return tg_peaks_cache(l->j->peaks, 1, false, err);
+    return tg_peaks_cache(l->j->peaks, 1, 0, false, err);
 }
 
 static tg_status look_within(looking *l, tg_error *err)

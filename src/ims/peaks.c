@@ -37,6 +37,7 @@ struct tg_peaks {
     tg_cond wanted;     /* work for the thread that loads ahead, or its end */
     slot *slots;
     uint32_t n_slots;
+    uint64_t near;     /* how far behind a segment may still be wanted */
     uint32_t *slot_of; /* of each segment, or NO_SEGMENT */
     tg_peaks_counts counts;
     /* the thread that loads ahead */
@@ -302,20 +303,22 @@ static tg_status check_segment(const tg_peaks *p, const slot *s, uint32_t segmen
     return TG_OK;
 }
 
-/* A free slot, or that of the segment furthest behind, or NULL: ions come by rising m/z, so
- * that one is wanted no more if any is. Lock held. */
-static slot *find_victim(tg_peaks *p)
+/* The slot of the segment furthest behind: ions come by rising m/z, so that one is wanted no
+ * more if any is. One that was never used comes first only while that is still near: its memory
+ * would have to be made, and the other's is there. Or NULL. Lock held. */
+static slot *find_victim(tg_peaks *p, uint32_t segment)
 {
-    slot *best = NULL;
+    slot *best = NULL, *empty = NULL;
     for (uint32_t k = 0; k < p->n_slots; k++) {
         slot *s = &p->slots[k];
         if (s->state == SLOT_EMPTY)
-            return s;
-        if (s->state == SLOT_READY && s->pins == 0 &&
-            (best == NULL || s->segment < best->segment))
+            empty = empty != NULL ? empty : s;
+        else if (s->state == SLOT_READY && s->pins == 0 &&
+                 (best == NULL || s->segment < best->segment))
             best = s;
     }
-    return best;
+    const bool far = best != NULL && (uint64_t)best->segment + p->near < segment;
+    return far || empty == NULL ? best : empty;
 }
 
 static void claim(tg_peaks *p, slot *s, uint32_t segment)
@@ -362,7 +365,7 @@ static void load_ahead(void *user)
             uint32_t segment = p->ahead;
             p->ahead = NO_SEGMENT;
             if (segment < p->info.n_segments && p->slot_of[segment] == NO_SEGMENT)
-                s = find_victim(p);
+                s = find_victim(p, segment);
             if (s != NULL)
                 claim(p, s, segment);
         }
@@ -397,7 +400,8 @@ static tg_status make_slots(tg_peaks *p, uint32_t n, tg_error *err)
     return TG_OK;
 }
 
-tg_status tg_peaks_cache(tg_peaks *p, uint32_t n_slots, bool prefetch, tg_error *err)
+tg_status tg_peaks_cache(tg_peaks *p, uint32_t n_slots, uint64_t near, bool prefetch,
+                         tg_error *err)
 {
     uint64_t bytes = n_slots * tg_peaks_slot_bytes(p);
     assert(p->n_slots == 0);
@@ -405,6 +409,7 @@ tg_status tg_peaks_cache(tg_peaks *p, uint32_t n_slots, bool prefetch, tg_error 
         TG_TRY(tg_budget_reserve(p->budget, bytes, "segments of the peak store", err));
         p->slot_bytes = bytes;
     }
+    p->near = near;
     TG_TRY(make_slots(p, n_slots, err));
     if (!prefetch)
         return TG_OK;
@@ -437,7 +442,7 @@ static slot *pin_or_claim(tg_peaks *p, uint32_t segment, bool *load)
             *load = false;
             return &p->slots[at];
         }
-        slot *s = at == NO_SEGMENT ? find_victim(p) : NULL;
+        slot *s = at == NO_SEGMENT ? find_victim(p, segment) : NULL;
         if (s != NULL) {
             claim(p, s, segment);
             *load = true;

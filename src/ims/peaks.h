@@ -89,10 +89,11 @@ TG_MUST_USE tg_status tg_peaks_divide(const tg_peaks_share *share, uint64_t n_se
 /* The least with which that works. */
 uint64_t tg_peaks_least(const tg_peaks_share *share, uint64_t n_segments, uint64_t slot_bytes);
 
-/* Take n_slots slots for segments from the budget, before the first pin. prefetch: a thread
- * loads the segment behind the one that was loaded last. */
-TG_MUST_USE tg_status tg_peaks_cache(tg_peaks *p, uint32_t n_slots, bool prefetch,
-                                     tg_error *err);
+/* Take n_slots slots for segments from the budget, before the first pin. near: segments this
+ * far behind the one that is loaded are likely to be wanted again, those further behind are
+ * not. prefetch: a thread loads the segment behind the one that was loaded last. */
+TG_MUST_USE tg_status tg_peaks_cache(tg_peaks *p, uint32_t n_slots, uint64_t near,
+                                     bool prefetch, tg_error *err);
 /* Give the slots back; nothing is pinned. */
 void tg_peaks_uncache(tg_peaks *p);
 uint64_t tg_peaks_slot_bytes(const tg_peaks *p);

@@ -101,7 +101,8 @@ tg_status tg_sweep_plan(tg_sweep_memory *out, const tg_peaks *peaks, const tg_un
     TG_TRY(tg_peaks_divide(&share, n_segments, slot, free,
                            width < MAX_DEPTH / 2 ? width : MAX_DEPTH / 2, &m.workers, &m.slots,
                            err));
-    m.prefetch = m.slots > (m.workers == 1 ? share.reach : m.workers * share.reach_beside);
+    m.near = m.workers == 1 ? share.reach : m.workers * share.reach_beside;
+    m.prefetch = m.slots > m.near;
     m.per_worker = share.per_worker;
     m.total = share.own + m.workers * m.per_worker + m.slots * slot;
     *out = m;
@@ -394,7 +395,7 @@ tg_status tg_sweep_run(const tg_ion_space *s, tg_peaks *peaks, const tg_unit_pla
     uint64_t own = m.total - m.slots * tg_peaks_slot_bytes(peaks);
     TG_TRY(tg_budget_reserve(budget, own, "annotating", err));
     tg_mutex_init(&w.lock);
-    tg_status st = tg_peaks_cache(peaks, m.slots, m.prefetch, err);
+    tg_status st = tg_peaks_cache(peaks, m.slots, m.near, m.prefetch, err);
     if (st == TG_OK)
         st = make_units(&w, &m, tg_pool_width(tg_runtime_pool(rt)), err);
     if (st == TG_OK)

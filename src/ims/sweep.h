@@ -19,6 +19,7 @@ typedef struct tg_sweep_options {
 
 typedef struct tg_sweep_memory {
     uint32_t workers, slots;
+    uint64_t near;       /* segments that the ions at work touch */
     bool prefetch;       /* a slot is left for it */
     uint64_t batch_ions; /* records that are made at a time */
     uint64_t per_worker, total;

@@ -428,7 +428,8 @@ tg_status tg_write_images(tg_job *j, const tg_results *results, const tg_ranking
     if (st == TG_OK)
         st = write_tic(j, out, cancel, err);
     if (st == TG_OK && n > 0)
-        st = tg_peaks_cache(j->peaks, slots, false, err);
+        st = tg_peaks_cache(j->peaks, slots,
+                            n_artists * tg_peaks_reach(j->peaks, 2 * TG_ION_REACH), false, err);
     if (st == TG_OK && n > 0)
         st = show_all(&g, ranking, n_artists, err);
     tg_peaks_uncache(j->peaks);

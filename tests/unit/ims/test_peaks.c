@@ -89,7 +89,7 @@ static tg_peaks_built check_store(tg_store *source, const char *path, uint64_t m
     if (st == TG_OK)
         st = tg_peaks_open(&p, out, "a/peaks.zarr", tg_runtime_budget(rt), NULL, &e);
     if (st == TG_OK)
-        st = tg_peaks_cache(p, 2, threads > 1, &e);
+        st = tg_peaks_cache(p, 2, 0, threads > 1, &e);
     if (st != TG_OK)
         test_failed(__FILE__, __LINE__, e.msg);
     if (st != TG_OK)
@@ -180,7 +180,7 @@ static void useless_values_are_dropped_and_counted(void)
         REQUIRE_OK(tg_imzml_open_store(&m, store, "t.imzML", NULL, NULL, NULL, NULL));
         REQUIRE_OK(tg_peaks_build(m, out, "p", &o, rt, &built, NULL, NULL));
         REQUIRE_OK(tg_peaks_open(&p, out, "p", NULL, NULL, NULL));
-        REQUIRE_OK(tg_peaks_cache(p, 1, false, NULL));
+        REQUIRE_OK(tg_peaks_cache(p, 1, 0, false, NULL));
         CHECK_U64(built.n_peaks, fixed ? 2 : 3); /* 100, 150 and the infinite one at 400 */
         CHECK_U64(built.dropped_mz, 4);
         CHECK_U64(built.dropped_intensity, 1);
@@ -320,7 +320,7 @@ static void half_and_damaged_stores(void)
     chunk.data[17] ^= 4;
     REQUIRE_OK(tg_store_put(out, "p/pixel/c/1", chunk.data, chunk.len, NULL, NULL));
     REQUIRE_OK(tg_peaks_open(&p, out, "p", NULL, NULL, NULL));
-    REQUIRE_OK(tg_peaks_cache(p, 1, false, NULL));
+    REQUIRE_OK(tg_peaks_cache(p, 1, 0, false, NULL));
     CHECK_STATUS(tg_peaks_pin(p, 0, &v, NULL, &e), TG_OK);
     tg_peaks_unpin(p, &v);
     CHECK_STATUS(tg_peaks_pin(p, 1, &v, NULL, &e), TG_CORRUPT);
@@ -354,7 +354,7 @@ static tg_status build_open_pin(tg_imzml *m, tg_runtime *rt)
     TG_TRY(tg_store_open_mem(&out, &e));
     TG_TRY(tg_peaks_build(m, out, "p", &o, rt, &built, NULL, &e));
     TG_TRY(tg_peaks_open(&p, out, "p", NULL, NULL, &e));
-    TG_TRY(tg_peaks_cache(p, 1, false, &e));
+    TG_TRY(tg_peaks_cache(p, 1, 0, false, &e));
     TG_TRY(tg_peaks_pin(p, 0, &v, NULL, &e));
     tg_peaks_unpin(p, &v);
     return TG_OK;
