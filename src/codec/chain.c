@@ -2,6 +2,9 @@
  * does not run. */
 #include "codec/chain.h"
 
+#include <stdio.h>
+#include <string.h>
+
 /* --- Making one ---------------------------------------------------------- */
 
 tg_status tg_chain_new(tg_chain **out, tg_dtype dtype, const tg_shape *chunk, tg_error *err)
@@ -97,6 +100,29 @@ bool tg_chain_is_raw(const tg_chain *c)
 bool tg_chain_has_crc32c_last(const tg_chain *c)
 {
     return c->n > 0 && is_crc(c, c->n - 1);
+}
+
+bool tg_chain_reads_alike(const tg_chain *a, const tg_chain *b)
+{
+    bool alike =
+        a->n == b->n && tg_chain_is_strings(a) == tg_chain_is_strings(b) &&
+        tg_chain_swap_bytes(a) == tg_chain_swap_bytes(b) && a->transposed == b->transposed &&
+        (!a->transposed || memcmp(a->order, b->order, a->shape.ndim * sizeof a->order[0]) == 0);
+
+    for (size_t i = 0; alike && i < a->n; i++)
+        alike = a->codecs[i]->ops == b->codecs[i]->ops;
+    return alike;
+}
+
+void tg_chain_text(const tg_chain *c, char *dst)
+{
+    int n = snprintf(dst, TG_CHAIN_TEXT_BYTES, "%s%s%s", c->transposed ? "transpose " : "",
+                     tg_chain_is_strings(c) ? "vlen-utf8" : "bytes",
+                     c->big_endian ? " (big-endian)" : "");
+
+    for (size_t i = 0; i < c->n && n > 0 && n < TG_CHAIN_TEXT_BYTES; i++)
+        n += snprintf(dst + n, (size_t)(TG_CHAIN_TEXT_BYTES - n), " %s",
+                      c->codecs[i]->ops->name);
 }
 
 bool tg_chain_is_fixed_size(const tg_chain *c)

@@ -83,6 +83,12 @@ TG_MUST_USE tg_status tg_chain_write_v2(const tg_chain *c, tg_json **filters,
  * with tg_crc32c_copy() and, if tg_chain_has_crc32c_last(), puts the sum behind, as u32le. */
 bool tg_chain_is_raw(const tg_chain *c);
 bool tg_chain_has_crc32c_last(const tg_chain *c);
+/* Does the one decode what the other encodes to the same items? They may differ in what a value
+ * says of itself, such as the level. */
+bool tg_chain_reads_alike(const tg_chain *a, const tg_chain *b);
+/* The codecs' names, as "transpose bytes zstd crc32c"; dst holds TG_CHAIN_TEXT_BYTES. */
+enum { TG_CHAIN_TEXT_BYTES = 512 };
+void tg_chain_text(const tg_chain *c, char *dst);
 bool tg_chain_is_fixed_size(const tg_chain *c); /* encoded length depends on the shape only */
 bool tg_chain_detects_damage(const tg_chain *c);
 /* The most bytes that an encoded chunk can be; SIZE_MAX: chunk too large for a codec. Strings:

@@ -7,80 +7,108 @@
 
 /* --- Is it the same array? --------------------------------------------------------------- */
 
-static tg_status differs(const tg_lane *n, const char *what, uint32_t axis, uint64_t got,
+static tg_status differs(const char *path, const char *what, uint32_t axis, uint64_t got,
                          uint64_t want, tg_error *err)
 {
     return tg_fail(err, TG_INVALID,
                    "array '%s' is there with %s %" PRIu64 " along axis %" PRIu32
                    ", and would be recorded with %" PRIu64,
-                   n->path, what, got, axis, want);
+                   path, what, got, axis, want);
 }
 
-static tg_status compare(const tg_lane *n, uint32_t plane, const tg_array_info *info,
-                         tg_error *err)
+static bool is_outer(const tg_layout *l, uint32_t axis)
+{
+    tg_frame_axes axes = tg_layout_frame_axes(l);
+
+    return axis >= axes.first && axis - axes.first < axes.n;
+}
+
+static tg_status compare_axes(const tg_layout *l, const tg_array_info *info,
+                              const tg_layout_vectors *v, const char *path, tg_error *err)
+{
+    for (uint32_t i = 0; i < v->ndim; i++) {
+        if (info->chunk[i] != v->chunk[i])
+            return differs(path, "chunks of", i, info->chunk[i], v->chunk[i], err);
+        if (l->sharded && info->shard[i] != v->shard[i])
+            return differs(path, "shards of", i, info->shard[i], v->shard[i], err);
+        if (!is_outer(l, i) && info->shape[i] != v->shape[i])
+            return differs(path, "extent", i, info->shape[i], v->shape[i], err);
+    }
+    return TG_OK;
+}
+
+/* What is stored for the one must be what is read of the other. */
+static tg_status compare(const tg_lane *n, uint32_t plane, const tg_array *there,
+                         const char *path, tg_error *err)
 {
     tg_layout_vectors v;
     const tg_layout *l = &n->layout;
+    const tg_array_info *info = tg_array_meta_info(tg_array_get_meta(there));
 
     tg_layout_vectors_init(l, plane, &v);
     if (info->format != l->format)
-        return tg_fail(err, TG_INVALID, "array '%s' has Zarr format %d, not %d", n->path,
+        return tg_fail(err, TG_INVALID, "array '%s' has Zarr format %d, not %d", path,
                        info->format, l->format);
     if (info->dtype.kind != l->dtype.kind || info->dtype.size != l->dtype.size) {
         char a[16], b[16];
-        return tg_fail(err, TG_INVALID, "array '%s' has items of %s, not %s", n->path,
+        return tg_fail(err, TG_INVALID, "array '%s' has items of %s, not %s", path,
                        tg_dtype_name(info->dtype, a), tg_dtype_name(l->dtype, b));
     }
     if (info->ndim != v.ndim)
-        return tg_fail(err, TG_INVALID, "array '%s' has %" PRIu32 " axes, not %" PRIu32,
-                       n->path, info->ndim, v.ndim);
-    for (uint32_t i = 0; i < v.ndim; i++) {
-        if (info->chunk[i] != v.chunk[i])
-            return differs(n, "chunks of", i, info->chunk[i], v.chunk[i], err);
-        if (l->sharded && info->shard[i] != v.shard[i])
-            return differs(n, "shards of", i, info->shard[i], v.shard[i], err);
-        bool outer = false;
-        for (uint32_t d = 0; d < l->n_axes; d++)
-            outer |= tg_layout_axis(l, d) == i;
-        if (!outer && info->shape[i] != v.shape[i])
-            return differs(n, "extent", i, info->shape[i], v.shape[i], err);
-    }
+        return tg_fail(err, TG_INVALID, "array '%s' has %" PRIu32 " axes, not %" PRIu32, path,
+                       info->ndim, v.ndim);
+    TG_TRY(compare_axes(l, info, &v, path, err));
     if (info->sharded != l->sharded)
-        return tg_fail(err, TG_INVALID, "array '%s' is %s", n->path,
+        return tg_fail(err, TG_INVALID, "array '%s' is %s", path,
                        info->sharded ? "sharded" : "not sharded");
-    return TG_OK;
+    return tg_array_meta_stored_alike(tg_array_get_meta(there), n->meta[plane], path, err);
+}
+
+/* A level that this recording would leave behind. */
+static tg_status check_levels(tg_lane *n, tg_error *err)
+{
+    TG_AUTO_PTR(tg_node) more = NULL;
+    char path[TG_KEY_BYTES];
+    uint32_t level = n->layout.n_planes;
+
+    TG_TRY(tg_plane_path(n, 0, level, path, sizeof path, err));
+    tg_status st = tg_node_open(n->s->store, path, &more, NULL, err);
+    if (st == TG_OK && tg_node_kind_of(more) == TG_NODE_ARRAY)
+        return tg_fail(err, TG_INVALID, "level '%s' is there, and would not be recorded", path);
+    return st == TG_NOT_FOUND ? TG_OK : st;
 }
 
 /* --- Where it ends -------------------------------------------------------------------------
  */
 
 /* All axes but the slowest have the extents that they are recorded with. */
-static tg_status check_extents(const tg_lane *n, const tg_array_info *info, tg_error *err)
+static tg_status check_extents(const tg_layout *l, const tg_array_info *info, const char *path,
+                               tg_error *err)
 {
-    const tg_layout *l = &n->layout;
 
     for (uint32_t d = 0; d < l->n_axes; d++) {
         uint32_t axis = tg_layout_axis(l, d);
         if (d != l->slow && info->shape[axis] != l->extent[d])
-            return differs(n, "extent", axis, info->shape[axis], l->extent[d], err);
+            return differs(path, "extent", axis, info->shape[axis], l->extent[d], err);
     }
     return TG_OK;
 }
 
-static tg_status read_end(tg_lane *n, const tg_array_info *info, uint64_t *slots, tg_error *err)
+static tg_status read_end(tg_lane *n, const tg_array_info *info, const char *path,
+                          uint64_t *slots, tg_error *err)
 {
     const tg_layout *l = &n->layout;
 
     if (l->n_dims == 0)
-        return tg_fail(err, TG_EXISTS, "array '%s' is a single plane, and is there", n->path);
-    TG_TRY(check_extents(n, info, err));
+        return tg_fail(err, TG_EXISTS, "array '%s' is a single plane, and is there", path);
+    TG_TRY(check_extents(l, info, path, err));
     *slots = tg_plane_frames(l, info);
     n->outer = info->shape[tg_layout_axis(l, l->slow)];
     atomic_store(&n->count.shape, n->outer);
     return *slots <= l->n_slots
                ? TG_OK
                : tg_fail(err, TG_INVALID, "array '%s' has more frames than its dimensions hold",
-                         n->path);
+                         path);
 }
 
 static void start_at(tg_lane *n, uint64_t slots, uint64_t rows)
@@ -193,12 +221,15 @@ static tg_status find_end(void *user, const tg_found_plane *found, tg_error *err
     const tg_layout *l = &n->layout;
     const tg_array_info *info = found->info;
     uint64_t *slots = user, slow;
+    char path[TG_KEY_BYTES];
 
-    TG_TRY(compare(n, found->plane, info, err));
-    TG_TRY(check_extents(n, info, err));
+    TG_TRY(tg_plane_path(n, found->image, found->plane, path, sizeof path, err));
+    TG_TRY(compare(n, found->plane, found->array, path, err));
+    TG_TRY(check_extents(l, info, path, err));
     slow = info->shape[tg_layout_axis(l, l->slow)];
     if (slow > l->extent[l->slow])
-        return differs(n, "extent", tg_layout_axis(l, l->slow), slow, l->extent[l->slow], err);
+        return differs(path, "extent", tg_layout_axis(l, l->slow), slow, l->extent[l->slow],
+                       err);
     uint64_t frames = tg_plane_frames(l, info);
     if (frames > 0) {
         uint64_t last = tg_layout_image_slot(l, found->image, frames - 1);
@@ -244,6 +275,15 @@ static tg_status resume_plate(tg_lane *n, uint64_t *slots, tg_error *err)
 /* --- One lane -------------------------------------------------------------------------------
  */
 
+static tg_status open_level(tg_lane *n, uint32_t level, const char *path, tg_error *err)
+{
+    tg_status st = tg_array_open(n->s->store, path, &n->array[level], NULL, err);
+
+    return st != TG_NOT_FOUND ? st
+                              : tg_fail(err, TG_INVALID,
+                                        "level '%s' is not there, and would be recorded", path);
+}
+
 static tg_status resume_arrays(tg_lane *n, uint64_t *slots, tg_error *err)
 {
     for (uint32_t p = 0; p < n->layout.n_planes; p++) {
@@ -251,11 +291,14 @@ static tg_status resume_arrays(tg_lane *n, uint64_t *slots, tg_error *err)
         tg_array_info info = {.size = sizeof info};
         TG_TRY(tg_plane_path(n, 0, p, path, sizeof path, err));
         if (n->array[p] == NULL)
-            TG_TRY(tg_array_open(n->s->store, path, &n->array[p], NULL, err));
+            TG_TRY(open_level(n, p, path, err));
         TG_TRY(tg_array_get_info(n->array[p], &info, err));
-        TG_TRY(compare(n, p, &info, err));
+        TG_TRY(compare(n, p, n->array[p], path, err));
         if (p == 0)
-            TG_TRY(read_end(n, &info, slots, err));
+            TG_TRY(read_end(n, &info, path, slots, err));
+        uint32_t axis = tg_layout_axis(&n->layout, n->layout.slow);
+        if (info.shape[axis] != n->outer) /* of level 0 */
+            return differs(path, "extent", axis, info.shape[axis], n->outer, err);
     }
     return TG_OK;
 }
@@ -264,6 +307,7 @@ static tg_status resume_lane(tg_lane *n, tg_error *err)
 {
     uint64_t slots = 0, rows;
 
+    TG_TRY(check_levels(n, err));
     TG_TRY(tg_layout_is_plate(&n->layout) ? resume_plate(n, &slots, err)
                                           : resume_arrays(n, &slots, err));
     TG_TRY(resume_table(n, &rows, err));

@@ -41,6 +41,12 @@ const char *tg_array_meta_fill_text(const tg_array_meta *m, size_t *len);
 TG_MUST_USE tg_status tg_array_meta_write(const tg_array_meta *m, const uint64_t *shape,
                                           const tg_json *attributes, char **doc,
                                           char **attrs_doc, tg_error *err);
+/* Can values and shards that are stored for the one array be read as the other's, under the
+ * same keys? Grids, shapes and attributes are not looked at. TG_INVALID says what differs:
+ * `there` is the one in the store, at path. */
+TG_MUST_USE tg_status tg_array_meta_stored_alike(const tg_array_meta *there,
+                                                 const tg_array_meta *ours, const char *path,
+                                                 tg_error *err);
 /* Documents of a group: v3 zarr.json; v2 .zgroup and .zattrs. */
 TG_MUST_USE tg_status tg_group_documents(int zarr_format, const tg_json *attributes, char **doc,
                                          char **attrs_doc, tg_error *err);
