@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 static int kernel_open(int dir, const char *path, int flags, mode_t mode)
@@ -32,6 +33,16 @@ static int kernel_allocate(int fd, off_t offset, off_t len)
 static int kernel_link(int old_dir, const char *old_path, int new_dir, const char *new_path)
 {
     return linkat(old_dir, old_path, new_dir, new_path, 0);
+}
+
+static int kernel_free(int fd, uint64_t *bytes)
+{
+    struct statvfs fs;
+
+    if (fstatvfs(fd, &fs) != 0)
+        return -1;
+    *bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+    return 0;
 }
 
 const tg_sys tg_sys_kernel = {
@@ -59,6 +70,7 @@ const tg_sys tg_sys_kernel = {
     .drop_cache = tg_kernel_drop_cache,
     .sync_fs = tg_kernel_sync_fs,
     .check_fd = tg_kernel_check,
+    .free_fd = kernel_free,
 };
 
 static _Atomic(const tg_sys *) table = &tg_sys_kernel;
@@ -140,6 +152,11 @@ int tg_sys_truncate(int fd, off_t len)
 int tg_sys_allocate(int fd, off_t offset, off_t len)
 {
     RETRY(int, unlocked()->allocate_fd(fd, offset, len));
+}
+
+int tg_sys_free(int fd, uint64_t *bytes)
+{
+    RETRY(int, unlocked()->free_fd(fd, bytes));
 }
 
 int tg_sys_rename(int old_dir, const char *old_path, int new_dir, const char *new_path)

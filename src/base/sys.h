@@ -43,6 +43,7 @@ typedef struct tg_sys {
     int (*drop_cache)(int fd, off_t offset, off_t len);
     int (*sync_fs)(int fd);
     int (*check_fd)(int fd);
+    int (*free_fd)(int fd, uint64_t *bytes);
 } tg_sys;
 
 /* The kernel's own calls. */
@@ -86,6 +87,8 @@ int tg_sys_drop_cache(int fd, off_t offset, off_t len); /* clean pages only; a h
 int tg_sys_sync_fs(int fd); /* everything on the file system that fd is on */
 /* EIO if the file system that fd is on has stopped. */
 int tg_sys_check(int fd);
+/* What the file system that fd is on has left for this user; a quota may leave less. */
+int tg_sys_free(int fd, uint64_t *bytes);
 
 /* A file descriptor that its scope closes; for files only read from, or already
  * failed: a file that was written is closed with tg_fd_close(), which reports. */

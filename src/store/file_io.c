@@ -87,12 +87,34 @@ tg_status tg_file_try_direct(int fd, const char *key, bool empty, size_t *align,
     return tg_file_truncate(fd, 0, key, err); /* what the probe wrote */
 }
 
+/* A value need not become as long as was guessed, and others (of another level, of another
+ * array, journals) need room as well: no more than half of what there is. */
+static bool leaves_room(int fd, uint64_t len)
+{
+    uint64_t bytes;
+
+    return tg_sys_free(fd, &bytes) != 0 || len <= bytes / 2;
+}
+
+/* What was reserved before there was no more. */
+static tg_status give_back(int fd, const char *key, tg_error *err)
+{
+    struct stat st;
+
+    if (tg_sys_stat_fd(fd, &st) != 0)
+        return tg_file_fail("look at", key, err);
+    return tg_file_truncate(fd, (uint64_t)st.st_size, key, err);
+}
+
 tg_status tg_file_preallocate(int fd, uint64_t len, const char *key, tg_error *err)
 {
-    if (len == 0 || len > INT64_MAX || tg_sys_allocate(fd, 0, (off_t)len) == 0)
+    if (len == 0 || len > INT64_MAX || !leaves_room(fd, len) ||
+        tg_sys_allocate(fd, 0, (off_t)len) == 0)
         return TG_OK;
     if (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL)
         return TG_OK;
+    if (errno == ENOSPC || errno == EDQUOT)
+        return give_back(fd, key, err);
     return tg_file_fail("reserve space for", key, err);
 }
 

@@ -19,7 +19,9 @@ TG_MUST_USE tg_status tg_file_fail(const char *doing, const char *key, tg_error 
  * be multiples of; 1 and not direct where it does not. */
 TG_MUST_USE tg_status tg_file_try_direct(int fd, const char *key, bool empty, size_t *align,
                                          tg_error *err);
-/* Room for len bytes beyond the end; a file system that cannot is no failure. */
+/* Room for len bytes beyond the end, if that is at most half of what is free. A file system
+ * that cannot is no failure, nor is one without the room: the writes find out whether they fit.
+ */
 TG_MUST_USE tg_status tg_file_preallocate(int fd, uint64_t len, const char *key, tg_error *err);
 /* Exactly len bytes at offset, as tg_fd_read_at(). Many bytes that the page cache does not hold
  * are read past it, straight into dst, if dst and offset are as far from a block's beginning

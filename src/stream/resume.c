@@ -312,8 +312,7 @@ static tg_status resume_lane(tg_lane *n, tg_error *err)
                                           : resume_arrays(n, &slots, err));
     TG_TRY(resume_table(n, &rows, err));
     start_at(n, slots, rows);
-    TG_TRY(reopen_layers(n, slots, err));
-    return tg_attributes_set(n->s->store, n->path, "{\"complete\": false}", true, NULL, err);
+    return reopen_layers(n, slots, err);
 }
 
 /* Is the array of the first level there, or the first field's? */
@@ -344,20 +343,27 @@ static tg_status check_no_table(const tg_lane *n, tg_error *err)
     return st == TG_NOT_FOUND ? TG_OK : st;
 }
 
+static tg_status begin_lane(tg_lane *n, bool there, const tg_stream_array *a, tg_error *err)
+{
+    tg_stream *s = n->s;
+
+    if (there)
+        return tg_attributes_set(s->store, n->path, "{\"complete\": false}", true, NULL, err);
+    for (uint32_t g = 0; g < s->n_groups; g++)
+        TG_TRY(tg_create_group(s, &s->groups[g], err));
+    return tg_create_lane(n, a, err);
+}
+
+/* Nothing is written before all that is there was found to fit. */
 tg_status tg_create_append(tg_stream *s, const tg_stream_options *o, tg_error *err)
 {
+    bool there[TG_STREAM_ARRAYS] = {false};
+
     for (uint32_t i = 0; i < s->n_lanes; i++) {
-        tg_lane *n = &s->lanes[i];
-        bool there;
-        TG_TRY(find_array(n, &there, err));
-        if (there) {
-            TG_TRY(resume_lane(n, err));
-            continue;
-        }
-        TG_TRY(check_no_table(n, err));
-        for (uint32_t g = 0; g < s->n_groups; g++)
-            TG_TRY(tg_create_group(s, &s->groups[g], err));
-        TG_TRY(tg_create_lane(n, &o->arrays[i], err));
+        TG_TRY(find_array(&s->lanes[i], &there[i], err));
+        TG_TRY(there[i] ? resume_lane(&s->lanes[i], err) : check_no_table(&s->lanes[i], err));
     }
+    for (uint32_t i = 0; i < s->n_lanes; i++)
+        TG_TRY(begin_lane(&s->lanes[i], there[i], &o->arrays[i], err));
     return tg_store_sync(s->store, NULL, err);
 }

@@ -4,6 +4,7 @@
 #include "base/sys.h"
 #include "recording.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <time.h>
 
@@ -735,6 +736,58 @@ static void appended(void)
     }
 }
 
+/* --- A disk with little room ------------------------------------------------------------- */
+
+static uint64_t free_bytes;
+static int n_allocated;
+
+static int little_is_free(int fd, uint64_t *bytes)
+{
+    (void)fd;
+    *bytes = free_bytes;
+    return 0;
+}
+
+static int no_room(int fd, off_t at, off_t len)
+{
+    (void)fd, (void)at, (void)len;
+    n_allocated++;
+    errno = ENOSPC;
+    return -1;
+}
+
+/* What fits is recorded, though a whole shard would not: room for it is asked for only where
+ * that leaves as much again, and is no condition. */
+static void shard_larger_than_the_disk(void)
+{
+    static const struct {
+        const char *name;
+        uint64_t free;
+        bool asked;
+    } rows[] = {{"small disk", 8 << 20, false}, {"quota", UINT64_MAX, true}};
+    const tg_stream_array a = ARRAY(.shard_frames = 4096, .chunk_frames = 1); /* 7.5 MiB */
+    tg_sys table = *tg_sys_table();
+    tg_error err = {0};
+
+    table.free_fd = little_is_free;
+    table.allocate_fd = no_room;
+    for (int i = 0; i < 2; i++) {
+        const char *path = scratch(rows[i].name);
+        test_row = rows[i].name;
+        free_bytes = rows[i].free;
+        n_allocated = 0;
+        tg_sys_use(&table);
+        tg_stream *s = open_stream(path, &a, 1, (uint64_t)32 << 20);
+        for (uint64_t f = 0; s != NULL && f < 9; f++)
+            CHECK_OK(offer(s, 0, f, NULL, &err));
+        CHECK_OK(tg_stream_close(s, NULL, &err));
+        tg_sys_use(NULL);
+        CHECK((n_allocated > 0) == rows[i].asked);
+        check_frames(path, "0", 0, 9);
+    }
+    test_row = "";
+}
+
 static const struct test tests[] = {
     {"gaps", gaps},
     {"hostile_jump", hostile_jump},
@@ -746,5 +799,6 @@ static const struct test tests[] = {
     {"wrong_use", wrong_use},
     {"overwritten", overwritten},
     {"appended", appended},
+    {"shard_larger_than_the_disk", shard_larger_than_the_disk},
 };
 TEST_MAIN(tests)
