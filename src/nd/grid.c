@@ -15,19 +15,16 @@ void tg_grid_shape(const tg_shape *array, const tg_shape *chunk, tg_shape *grid)
 
 void tg_grid_cover(const tg_box *items, const tg_shape *chunk, tg_box *chunks)
 {
-    tg_box c = {.shape.ndim = items->shape.ndim};
-
     assert(items->shape.ndim == chunk->ndim);
     for (uint32_t i = 0; i < chunk->ndim; i++) {
+        const uint64_t start = items->start[i], n = items->shape.n[i];
         uint64_t last;
-        c.start[i] = items->start[i] / chunk->n[i];
-        if (items->shape.n[i] == 0)
-            continue;
-        if (__builtin_add_overflow(items->start[i], items->shape.n[i] - 1, &last))
+        if (__builtin_add_overflow(start, n - (n > 0), &last))
             last = UINT64_MAX;
-        c.shape.n[i] = last / chunk->n[i] - c.start[i] + 1;
+        chunks->start[i] = start / chunk->n[i];
+        chunks->shape.n[i] = n == 0 ? 0 : last / chunk->n[i] - chunks->start[i] + 1;
     }
-    *chunks = c;
+    chunks->shape.ndim = chunk->ndim;
 }
 
 bool tg_grid_chunk_box(const uint64_t *chunk_index, const tg_shape *chunk, tg_box *items)

@@ -29,13 +29,15 @@ TG_MUST_USE tg_status tg_shape_items(const tg_shape *s, uint64_t *items, tg_erro
 TG_MUST_USE tg_status tg_shape_bytes(const tg_shape *s, size_t item_bytes, size_t *bytes,
                                      tg_error *err);
 bool tg_shape_equal(const tg_shape *a, const tg_shape *b);
-bool tg_box_intersect(const tg_box *a, const tg_box *b, tg_box *out); /* false: empty */
+/* False: empty, and *out is as it was. Of *out only the first ndim places are set; it may be
+ * one of the two. */
+bool tg_box_intersect(const tg_box *a, const tg_box *b, tg_box *out);
 bool tg_box_inside(const tg_box *box, const tg_shape *array);
 
 /* ceil(shape / chunk) per dimension; 0 where the shape is 0. chunk extents are > 0. */
 void tg_grid_shape(const tg_shape *array, const tg_shape *chunk, tg_shape *grid);
 /* The box of chunks that a box of items touches (its start and shape in chunks). Empty box:
- * empty. */
+ * empty. Only the first ndim places are set; `chunks` may be `items`. */
 void tg_grid_cover(const tg_box *items, const tg_shape *chunk, tg_box *chunks);
 /* The items of one chunk, not clipped to the array; false if start or end overflow. */
 bool tg_grid_chunk_box(const uint64_t *chunk_index, const tg_shape *chunk, tg_box *items);

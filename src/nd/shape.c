@@ -49,21 +49,23 @@ static uint64_t end_of(const tg_box *b, uint32_t i)
     return __builtin_add_overflow(b->start[i], b->shape.n[i], &end) ? UINT64_MAX : end;
 }
 
+/* A box has room for many dimensions; only those that it has are touched. */
 bool tg_box_intersect(const tg_box *a, const tg_box *b, tg_box *out)
 {
-    tg_box both = {.shape.ndim = a->shape.ndim};
+    const uint32_t ndim = a->shape.ndim;
 
-    assert(a->shape.ndim == b->shape.ndim);
-    for (uint32_t i = 0; i < a->shape.ndim; i++) {
-        uint64_t start = a->start[i] > b->start[i] ? a->start[i] : b->start[i];
-        uint64_t end_a = end_of(a, i), end_b = end_of(b, i),
-                 end = end_a < end_b ? end_a : end_b;
-        if (start >= end)
+    assert(ndim == b->shape.ndim);
+    for (uint32_t i = 0; i < ndim; i++)
+        if (a->start[i] >= end_of(b, i) || b->start[i] >= end_of(a, i) || a->shape.n[i] == 0 ||
+            b->shape.n[i] == 0)
             return false;
-        both.start[i] = start;
-        both.shape.n[i] = end - start;
+    for (uint32_t i = 0; i < ndim; i++) {
+        const uint64_t start = a->start[i] > b->start[i] ? a->start[i] : b->start[i];
+        const uint64_t end_a = end_of(a, i), end_b = end_of(b, i);
+        out->start[i] = start;
+        out->shape.n[i] = (end_a < end_b ? end_a : end_b) - start;
     }
-    *out = both;
+    out->shape.ndim = ndim;
     return true;
 }
 
