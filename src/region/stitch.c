@@ -31,84 +31,74 @@ static void drop(maker *m, tg_sorter **s)
 
 /* --- Stars -------------------------------------------------------------------------------- */
 
-/* Edges lead down: a > b. */
-static tg_status both_ways(maker *m, tg_sorter *edges, tg_sorter **out, tg_error *err)
-{
-    TG_AUTO_PTR(tg_sorter) both = NULL;
-    tg_pair e;
-    bool have = true;
+/* One reading of sorted edges, and what comes of it. */
+typedef struct reading {
+    tg_sorter *made;
+    uint64_t of, least; /* whose edges are read; the least of what it is hung on */
+    bool begun, *changed;
+} reading;
 
-    TG_TRY(tg_sorter_new(&both, m->folder, m->bytes, err));
+/* Is this the first edge of its object? */
+static bool is_first(reading *s, const tg_pair *e)
+{
+    const bool first = !s->begun || e->a != s->of;
+
+    s->begun = true;
+    s->of = e->a;
+    return first;
+}
+
+static tg_status each_edge(maker *m, tg_sorter *edges,
+                           tg_status (*see)(reading *s, const tg_pair *e, tg_error *err),
+                           tg_sorter **out, bool *changed, tg_error *err)
+{
+    TG_AUTO_PTR(tg_sorter) made = NULL;
+    reading s = {.changed = changed};
+    bool have = true;
+    tg_pair e;
+
+    TG_TRY(tg_sorter_new(&made, m->folder, m->bytes, err));
     TG_TRY(tg_sorter_begin(edges, err));
+    s.made = made;
     for (;;) {
         TG_TRY(tg_sorter_next(edges, &e, &have, err));
         if (!have)
             break;
-        if (e.a == e.b)
-            continue;
-        TG_TRY(add_one(both, e.a, e.b, err));
-        TG_TRY(add_one(both, e.b, e.a, err));
+        TG_TRY(see(&s, &e, err));
     }
-    *out = tg_steal(both);
+    *out = tg_steal(made);
     return TG_OK;
+}
+
+/* Edges lead down: a > b. */
+static tg_status both_ways(reading *s, const tg_pair *e, tg_error *err)
+{
+    if (e->a == e->b)
+        return TG_OK;
+    TG_TRY(add_one(s->made, e->a, e->b, err));
+    return add_one(s->made, e->b, e->a, err);
 }
 
 /* Every greater neighbour of an object is hung on the least of its neighbours and itself. */
-static tg_status large_star(maker *m, tg_sorter *both, tg_sorter **out, bool *changed,
-                            tg_error *err)
+static tg_status large_star(reading *s, const tg_pair *e, tg_error *err)
 {
-    TG_AUTO_PTR(tg_sorter) made = NULL;
-    uint64_t of = 0, least = 0;
-    bool have = true, first = true;
-    tg_pair e;
-
-    TG_TRY(tg_sorter_new(&made, m->folder, m->bytes, err));
-    TG_TRY(tg_sorter_begin(both, err));
-    for (;;) {
-        TG_TRY(tg_sorter_next(both, &e, &have, err));
-        if (!have)
-            break;
-        if (first || e.a != of) {
-            of = e.a;
-            least = e.b < e.a ? e.b : e.a;
-            first = false;
-        }
-        if (e.b < of)
-            continue;
-        *changed |= least != of;
-        TG_TRY(add_one(made, e.b, least, err));
-    }
-    *out = tg_steal(made);
-    return TG_OK;
+    if (is_first(s, e))
+        s->least = e->b < e->a ? e->b : e->a;
+    if (e->b < e->a)
+        return TG_OK;
+    *s->changed |= s->least != e->a;
+    return add_one(s->made, e->b, s->least, err);
 }
 
 /* An object and its lesser neighbours are hung on the least of them. */
-static tg_status small_star(maker *m, tg_sorter *edges, tg_sorter **out, bool *changed,
-                            tg_error *err)
+static tg_status small_star(reading *s, const tg_pair *e, tg_error *err)
 {
-    TG_AUTO_PTR(tg_sorter) made = NULL;
-    uint64_t of = 0, least = 0;
-    bool have = true, first = true;
-    tg_pair e;
-
-    TG_TRY(tg_sorter_new(&made, m->folder, m->bytes, err));
-    TG_TRY(tg_sorter_begin(edges, err));
-    for (;;) {
-        TG_TRY(tg_sorter_next(edges, &e, &have, err));
-        if (!have)
-            break;
-        if (first || e.a != of) {
-            of = e.a;
-            least = e.b;
-            first = false;
-            TG_TRY(add_one(made, of, least, err));
-            continue;
-        }
-        *changed = true;
-        TG_TRY(add_one(made, e.b, least, err));
+    if (is_first(s, e)) {
+        s->least = e->b;
+        return add_one(s->made, e->a, s->least, err);
     }
-    *out = tg_steal(made);
-    return TG_OK;
+    *s->changed = true;
+    return add_one(s->made, e->b, s->least, err);
 }
 
 static tg_status next_stars(maker *m, tg_sorter *edges, tg_sorter **out, bool *changed,
@@ -117,10 +107,10 @@ static tg_status next_stars(maker *m, tg_sorter *edges, tg_sorter **out, bool *c
     TG_AUTO_PTR(tg_sorter) both = NULL;
     TG_AUTO_PTR(tg_sorter) large = NULL;
 
-    TG_TRY(both_ways(m, edges, &both, err));
-    TG_TRY(large_star(m, both, &large, changed, err));
+    TG_TRY(each_edge(m, edges, both_ways, &both, changed, err));
+    TG_TRY(each_edge(m, both, large_star, &large, changed, err));
     drop(m, &both);
-    TG_TRY(small_star(m, large, out, changed, err));
+    TG_TRY(each_edge(m, large, small_star, out, changed, err));
     drop(m, &large);
     return TG_OK;
 }
