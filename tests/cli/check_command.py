@@ -10,6 +10,8 @@ import os
 import pathlib
 import re
 import resource
+import shlex
+import shutil
 import signal
 import struct
 import subprocess
@@ -59,10 +61,10 @@ class Command:
         assert out.endswith("}\n") and "\n" not in out.strip(), f"one object on one line, got: {out[:300]}"
         return json.loads(out)
 
-    def rss(self, *args, status=0):
+    def rss(self, *args, status=0, **env):
         """Peak of resident memory, from outside."""
         report = pathlib.Path(self.folder) / "rss"
-        done = subprocess.run([self.measure, report, self.tidegate, *map(str, args)], cwd=self.folder,
+        done = subprocess.run([self.measure, report, self.tidegate, *map(str, args)], cwd=self.folder, env={**os.environ, **env},
                               capture_output=True, timeout=SECONDS, check=False)
         assert done.returncode == status, f"{args}: exit status {done.returncode}\n{done.stderr.decode()}"
         return int(report.read_text())
@@ -501,6 +503,39 @@ def lists_of_regions_hold_their_budget(c):
     for memory, status in ((16, 2), (96, 0)):
         rss = c.rss("rois", "many.json", "--to", "many.geojson", "--memory", f"{memory}MiB", status=status)
         assert rss <= (memory + 16) * MIB, f"{memory} MiB: {rss / MIB:.1f} MiB resident"
+
+
+# What is asked of apply with far more data than memory: cases 5, 19 and 40 of docs/apply-cases.md. IN: the array of small
+# chunks, or that of large ones.
+APPLY = {
+    "a region a chunk": ("large", "--rois grid:1,512,512 --op add:value=7 --jobs 2"),
+    "overlapping": ("large", "--rois grid:1,320,320/1,256,256 --policy mean --op gaussian:sigma=1"),
+    "overlapping, through many planes": ("large", "--rois grid:3,200,200/2,150,150 --policy sum --op add:value=7"),
+    "a halo on small chunks": ("small", "--rois grid:1,64,64 --halo 1 --op median:size=3"),
+    "a slow function": ("large", "--rois grid:4,512,512 --exec 'sleep 0.05; cp {in} {out}' --jobs 4"),
+    "a slow writer": ("large", "--rois grid:1,512,512 --op mul:value=3"),
+    "labels": ("large", "--rois grid:1,300,300 --halo 8 --op label --policy labels"),
+}
+APPLY_MIB = 24
+
+
+@memory_test
+def apply_holds_its_budget(c):
+    """Ten times as much data as memory; TG_SOAK: a hundred times."""
+    times = 100 if "TG_SOAK" in os.environ else 10
+    frames = times * APPLY_MIB // 2
+    for name, chunk in (("large", "512,512"), ("small", "32,32")):
+        share = frames if name == "large" else max(1, frames // 4)
+        c.run("record", f"{name}.zarr", "--from", "test:1024x1024:u16", "--frames", share, "--tile", chunk, "--chunk-frames", 1,
+              "--shard", "none" if name == "large" else "1frames", "--progress", "none")
+    shim = str(c.measure.parent.parent / "fault" / "libtg_shim.so")
+    for name, (source, ask) in APPLY.items():
+        env = {"LD_PRELOAD": shim, "TG_SHIM_SLOW": "200", "TG_SHIM_UNDER": c.folder} if name == "a slow writer" else {}
+        rss = c.rss("apply", f"{source}.zarr/0", "out.zarr", *shlex.split(ask), "--memory", f"{APPLY_MIB}MiB", "--threads", 2,
+                    "--progress", "none", **env)
+        print(f"       {name}: {rss / MIB:.1f} MiB resident")
+        assert rss <= (APPLY_MIB + 16) * MIB, f"{name}, {times} times the memory: {rss / MIB:.1f} MiB resident"
+        shutil.rmtree(pathlib.Path(c.folder) / "out.zarr")
 
 
 def main():
