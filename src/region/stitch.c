@@ -53,13 +53,14 @@ static tg_status each_edge(maker *m, tg_sorter *edges,
                            tg_sorter **out, bool *changed, tg_error *err)
 {
     TG_AUTO_PTR(tg_sorter) made = NULL;
-    reading s = {.changed = changed};
+    reading s = {0};
     bool have = true;
     tg_pair e;
 
     TG_TRY(tg_sorter_new(&made, m->folder, m->bytes, err));
     TG_TRY(tg_sorter_begin(edges, err));
     s.made = made;
+    s.changed = changed;
     for (;;) {
         TG_TRY(tg_sorter_next(edges, &e, &have, err));
         if (!have)

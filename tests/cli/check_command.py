@@ -510,11 +510,11 @@ def lists_of_regions_hold_their_budget(c):
 APPLY = {
     "a region a chunk": ("large", "--rois grid:1,512,512 --op add:value=7 --jobs 2"),
     "overlapping": ("large", "--rois grid:1,320,320/1,256,256 --policy mean --op gaussian:sigma=1"),
-    "overlapping, through many planes": ("large", "--rois grid:3,200,200/2,150,150 --policy sum --op add:value=7"),
+    "overlapping, through many planes": ("small", "--rois grid:3,200,200/2,150,150 --policy sum --op add:value=7"),
     "a halo on small chunks": ("small", "--rois grid:1,64,64 --halo 1 --op median:size=3"),
     "a slow function": ("large", "--rois grid:4,512,512 --exec 'sleep 0.05; cp {in} {out}' --jobs 4"),
     "a slow writer": ("large", "--rois grid:1,512,512 --op mul:value=3"),
-    "labels": ("large", "--rois grid:1,300,300 --halo 8 --op label --policy labels"),
+    "labels": ("large", "--rois grid:1,200,200 --halo 8 --op label --policy labels"),
 }
 APPLY_MIB = 24
 
