@@ -17,10 +17,10 @@ uint8_t *tg_run_buffer_new(size_t bytes)
 
     if (bytes < MAPPED_BYTES)
         return tg_alloc(bytes == 0 ? 1 : bytes);
-    return tg_arena_map(&a, bytes, NULL) == TG_OK ? a.data : NULL;
+    return tg_arena_reserve(&a, bytes, NULL) == TG_OK ? a.data : NULL;
 }
 
-/* tg_arena_map() rounds up to whole pages. */
+/* tg_arena_reserve() rounds up to whole pages. */
 void tg_run_buffer_free(uint8_t *p, size_t bytes)
 {
     if (p == NULL)

@@ -2,6 +2,7 @@
  * compiler makes vectors of those whose items lie side by side. */
 #include "region/items.h"
 
+#include "base/wider.h"
 #include "nd/half.h"
 
 #include <math.h>
@@ -65,10 +66,18 @@ bool tg_items_wide(tg_dtype t)
             LOAD(real, uint64_t);                         \
     } while (0)
 
+TG_INLINE void load_doubles(double *dst, tg_dtype t, const char *p, int64_t stride, size_t n)
+{
+    LOAD_ALL(double);
+}
+
+TG_DEFINE_WIDER(load, load_doubles,
+                (double *dst, tg_dtype t, const char *p, int64_t stride, size_t n),
+                (dst, t, p, stride, n))
+
 void tg_items_load(double *dst, tg_dtype t, const void *src, int64_t stride, size_t n)
 {
-    const char *p = src;
-    LOAD_ALL(double);
+    load(dst, t, src, stride, n);
 }
 
 void tg_items_load_wide(long double *dst, tg_dtype t, const void *src, int64_t stride, size_t n)
@@ -77,8 +86,9 @@ void tg_items_load_wide(long double *dst, tg_dtype t, const void *src, int64_t s
     LOAD_ALL(long double);
 }
 
-/* Up to 32 bits: adding and taking away 1.5 * 2^52 rounds half to even, without a call. */
-#define ROUNDED(v) (((v) + 6755399441055744.0) - 6755399441055744.0)
+/* Up to 32 bits: adding 1.5 * 2^52 rounds half to even and leaves the integer in the last bits,
+ * without a call. */
+#define ROUNDER 6755399441055744.0
 
 /* Of this thread, since it was last set to 0. */
 static _Thread_local uint64_t saturated;
@@ -89,30 +99,39 @@ uint64_t *tg_items_saturated(void)
 }
 
 /* What does not fit even when it is rounded: the greatest is odd, so half above it rounds away
- * from it; the least is even, and half below rounds to it. */
-#define STORE_INT(T, U, least, greatest)                          \
-    do {                                                          \
-        uint64_t fit = 0;                                         \
-        for (size_t i = 0; i < n; i++)                            \
-            fit += (uint64_t)(src[i] >= (double)(least)-0.5 &&    \
-                              src[i] < (double)(greatest) + 0.5); \
-        saturated += n - fit;                                     \
-        for (size_t i = 0; i < n; i++) {                          \
-            double v = src[i] == src[i] ? src[i] : 0;             \
-            v = v > (double)(least) ? v : (double)(least);        \
-            v = v < (double)(greatest) ? v : (double)(greatest);  \
-            T item = (T)(U)ROUNDED(v);                            \
-            memcpy(p + (int64_t)i * stride, &item, sizeof item);  \
-        }                                                         \
+ * from it; the least is even, and half below rounds to it. Mostly all fit, and need no more. */
+#define STORE_INT(T, least, greatest)                                          \
+    do {                                                                       \
+        uint64_t fit = 0;                                                      \
+        for (size_t i = 0; i < n; i++)                                         \
+            fit += (uint64_t)((src[i] >= (double)(least)-0.5) &                \
+                              (src[i] < (double)(greatest) + 0.5));            \
+        saturated += n - fit;                                                  \
+        for (size_t i = 0; i < n && fit == n; i++)                             \
+            STORE_ROUNDED(T, src[i]);                                          \
+        for (size_t i = 0; i < n && fit < n; i++) {                            \
+            double v = src[i] == src[i] ? src[i] : 0;                          \
+            v = v > (double)(least) ? v : (double)(least);                     \
+            STORE_ROUNDED(T, v < (double)(greatest) ? v : (double)(greatest)); \
+        }                                                                      \
     } while (0)
 
-#define STORE_NARROW(T, U, least, greatest)                              \
+#define STORE_ROUNDED(T, value)                              \
+    do {                                                     \
+        const double rounded = (value) + ROUNDER;            \
+        uint64_t bits;                                       \
+        memcpy(&bits, &rounded, sizeof bits);                \
+        const T item = (T)bits;                              \
+        memcpy(p + (int64_t)i * stride, &item, sizeof item); \
+    } while (0)
+
+#define STORE_NARROW(T, least, greatest)                                 \
     do {                                                                 \
         if (stride == (int64_t)sizeof(T)) {                              \
             stride = sizeof(T); /* known to the compiler in this copy */ \
-            STORE_INT(T, U, least, greatest);                            \
+            STORE_INT(T, least, greatest);                               \
         } else {                                                         \
-            STORE_INT(T, U, least, greatest);                            \
+            STORE_INT(T, least, greatest);                               \
         }                                                                \
     } while (0)
 
@@ -155,43 +174,59 @@ static void store_wide_from_double(tg_dtype t, char *p, int64_t stride, const do
     }
 }
 
-static void store_float(tg_dtype t, char *p, int64_t stride, const double *src, size_t n)
+TG_INLINE void store_floats(char *p, int64_t stride, const double *src, size_t n)
 {
-    for (size_t i = 0; i < n; i++, p += stride) {
-        if (t.size == 8) {
-            memcpy(p, &src[i], 8);
-        } else if (t.size == 4) {
-            float v = (float)src[i];
-            memcpy(p, &v, sizeof v);
-        } else {
-            uint16_t v = tg_half_from_double(src[i]);
-            memcpy(p, &v, sizeof v);
-        }
+    for (size_t i = 0; i < n; i++) {
+        float v = (float)src[i];
+        memcpy(p + (int64_t)i * stride, &v, sizeof v);
     }
 }
 
-void tg_items_store(tg_dtype t, void *dst, int64_t stride, const double *src, size_t n)
+TG_INLINE void store_float(tg_dtype t, char *p, int64_t stride, const double *src, size_t n)
 {
-    char *p = dst;
+    if (t.size == 4 && stride == (int64_t)sizeof(float))
+        store_floats(p, sizeof(float), src, n);
+    else if (t.size == 4)
+        store_floats(p, stride, src, n);
+    else
+        for (size_t i = 0; i < n; i++, p += stride) {
+            uint16_t v = t.size == 2 ? tg_half_from_double(src[i]) : 0;
+            memcpy(p, t.size == 2 ? (const void *)&v : &src[i], t.size);
+        }
+}
+
+/* Not a 64-bit integer. */
+TG_INLINE void store_doubles(tg_dtype t, char *p, int64_t stride, const double *src, size_t n)
+{
     if (t.kind == TG_DT_FLOAT)
         store_float(t, p, stride, src, n);
     else if (t.kind == TG_DT_BOOL)
         for (size_t i = 0; i < n; i++)
             p[(int64_t)i * stride] = src[i] != 0;
-    else if (t.size == 8)
-        store_wide_from_double(t, p, stride, src, n);
     else if (t.kind == TG_DT_INT && t.size == 1)
-        STORE_NARROW(int8_t, int32_t, INT8_MIN, INT8_MAX);
+        STORE_NARROW(int8_t, INT8_MIN, INT8_MAX);
     else if (t.kind == TG_DT_INT && t.size == 2)
-        STORE_NARROW(int16_t, int32_t, INT16_MIN, INT16_MAX);
+        STORE_NARROW(int16_t, INT16_MIN, INT16_MAX);
     else if (t.kind == TG_DT_INT)
-        STORE_NARROW(int32_t, int32_t, INT32_MIN, INT32_MAX);
+        STORE_NARROW(int32_t, INT32_MIN, INT32_MAX);
     else if (t.size == 1)
-        STORE_NARROW(uint8_t, int32_t, 0, UINT8_MAX);
+        STORE_NARROW(uint8_t, 0, UINT8_MAX);
     else if (t.size == 2)
-        STORE_NARROW(uint16_t, int32_t, 0, UINT16_MAX);
+        STORE_NARROW(uint16_t, 0, UINT16_MAX);
     else
-        STORE_NARROW(uint32_t, int64_t, 0, UINT32_MAX);
+        STORE_NARROW(uint32_t, 0, UINT32_MAX);
+}
+
+TG_DEFINE_WIDER(store, store_doubles,
+                (tg_dtype t, char *p, int64_t stride, const double *src, size_t n),
+                (t, p, stride, src, n))
+
+void tg_items_store(tg_dtype t, void *dst, int64_t stride, const double *src, size_t n)
+{
+    if (tg_items_wide(t))
+        store_wide_from_double(t, dst, stride, src, n);
+    else
+        store(t, dst, stride, src, n);
 }
 
 void tg_items_store_wide(tg_dtype t, void *dst, int64_t stride, const long double *src,

@@ -84,12 +84,6 @@ extern const tg_op_kind tg_ops_pixel[], tg_ops_level[], tg_ops_filter[], tg_ops_
     tg_ops_label[], tg_ops_reduce[], tg_ops_table[],
     tg_ops_mask[]; /* each ends with a NULL name */
 
-/* A filter may do its region a strip of dimension 0 after the other, so that its scratch stays
- * small: how many items of it at once, by the reach of the window. From 1 to out->n[0]. */
-uint64_t tg_op_strip(const tg_op *op, const tg_shape *out);
-/* The call of the strip that begins at `start`: its out; `in` and the rest stay. */
-tg_region_call tg_op_strip_call(const tg_region_call *c, uint64_t start, uint64_t n);
-
 /* A row's worth of scratch that lies on the stack. */
 #define TG_OP_BLOCK 512
 

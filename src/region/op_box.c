@@ -11,6 +11,33 @@
 #define MOST_SIZE   100001
 #define MOST_WINDOW 1000000
 
+/* --- Strips of dimension 0, so that the scratch stays small --- */
+
+#define STRIP_ITEMS (UINT64_C(1) << 17)
+
+static uint64_t strip_of(const tg_op *op, const tg_shape *out)
+{
+    uint64_t row = 1;
+    if (out->ndim < 2)
+        return out->ndim == 0 ? 1 : out->n[0];
+    for (uint32_t d = 1; d < out->ndim; d++)
+        if (__builtin_mul_overflow(row, out->n[d] + op->below[d] + op->above[d], &row))
+            return out->n[0];
+    const uint64_t reach = op->below[0] + op->above[0];
+    uint64_t n =
+        row > 0 && STRIP_ITEMS / row > 4 * reach ? STRIP_ITEMS / row - reach : 3 * reach;
+    n = n > 0 ? n : 1;
+    return n < out->n[0] ? n : out->n[0];
+}
+
+static tg_region_call strip_call(const tg_region_call *c, uint64_t start, uint64_t n)
+{
+    tg_region_call s = *c;
+    s.out.data = (char *)c->out.data + (int64_t)start * c->out.strides[0];
+    s.out.shape[0] = n;
+    return s;
+}
+
 enum { BOX_MEDIAN, BOX_MIN, BOX_MAX, BOX_MEAN };
 
 /* A number of any type as an unsigned one of the same order, so that 64-bit integers lose
@@ -150,7 +177,7 @@ static uint64_t scratch_box(const tg_op *op, const tg_shape *in, const tg_shape 
         positions += grown.n[d];
     }
     if (out->ndim > 0)
-        grown.n[0] = tg_op_strip(op, out) + op->below[0] + op->above[0];
+        grown.n[0] = strip_of(op, out) + op->below[0] + op->above[0];
     if (tg_shape_items(&grown, &n, NULL) != TG_OK || n > UINT64_MAX / 64)
         return UINT64_MAX;
     return (n + window_items(op, out->ndim)) * sizeof(cell) + positions * sizeof(uint64_t) +
@@ -349,7 +376,7 @@ static tg_status call_box(const tg_op *op, const tg_region_call *c, const tg_can
         return tg_fail(err, TG_UNSUPPORTED, "%s of an array without dimensions",
                        op->kind->name);
     memcpy(out.n, c->out.shape, sizeof out.n);
-    const uint64_t strip = tg_op_strip(op, &out);
+    const uint64_t strip = strip_of(op, &out);
     for (uint32_t d = 0; d < c->out.ndim; d++) {
         b.shape.n[d] = c->out.shape[d] + op->below[d] + op->above[d];
         items *= d == 0 ? strip + op->below[d] + op->above[d] : b.shape.n[d];
@@ -370,7 +397,7 @@ static tg_status call_box(const tg_op *op, const tg_region_call *c, const tg_can
     tg_call_reflect(c, op->below, &b.shape, table, b.from);
     for (uint64_t at = 0; at < out.n[0]; at += strip) {
         const uint64_t n = out.n[0] - at < strip ? out.n[0] - at : strip;
-        const tg_region_call part = tg_op_strip_call(c, at, n);
+        const tg_region_call part = strip_call(c, at, n);
         box s = b;
         s.c = &part;
         s.shape.n[0] = n + op->below[0] + op->above[0];

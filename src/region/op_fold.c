@@ -1,0 +1,83 @@
+/* The sums of gaussian: vectors run over outputs, never over neighbours, so that each output's
+ * sum has one order. Columns go a block at a time: all rows of it stay in the first cache. */
+#include "region/op_fold.h"
+
+#include "base/wider.h"
+
+#define LANES   4
+#define BLOCK   (4 * LANES) /* four sums at once hide how long an addition takes */
+#define COLUMNS (4 * BLOCK)
+
+typedef double vec __attribute__((vector_size(LANES * sizeof(double))));
+
+/* One anywhere in memory: functions that return vectors differ between processors. */
+typedef double loose __attribute__((vector_size(LANES * sizeof(double)), aligned(8)));
+#define LOAD(from)   (*(const loose *)(from))
+#define STORE(to, v) (*(loose *)(to) = (v))
+
+/* The sums of 4 * LANES outputs: four names, not an array, which compilers put in memory. */
+TG_INLINE void fold_block(const tg_fold *f, const double *at, double *out)
+{
+    const double *w = f->weights;
+    const size_t step = f->step;
+    vec a = LOAD(at) * *w, b = LOAD(at + LANES) * *w;
+    vec c = LOAD(at + 2 * LANES) * *w, d = LOAD(at + 3 * LANES) * *w;
+
+    for (size_t k = f->radius; k > 0; k--) {
+        const double *low = at - k * step, *high = at + k * step;
+        a += (LOAD(low) + LOAD(high)) * w[k];
+        b += (LOAD(low + LANES) + LOAD(high + LANES)) * w[k];
+        c += (LOAD(low + 2 * LANES) + LOAD(high + 2 * LANES)) * w[k];
+        d += (LOAD(low + 3 * LANES) + LOAD(high + 3 * LANES)) * w[k];
+    }
+    STORE(out, a);
+    STORE(out + LANES, b);
+    STORE(out + 2 * LANES, c);
+    STORE(out + 3 * LANES, d);
+}
+
+TG_INLINE void fold_lanes(const tg_fold *f, const double *at, double *out)
+{
+    vec sum = LOAD(at) * f->weights[0];
+
+    for (size_t k = f->radius; k > 0; k--)
+        sum += (LOAD(at - k * f->step) + LOAD(at + k * f->step)) * f->weights[k];
+    STORE(out, sum);
+}
+
+TG_INLINE double fold_one(const tg_fold *f, const double *at)
+{
+    double sum = *at * f->weights[0];
+
+    for (size_t k = f->radius; k > 0; k--)
+        sum += (*(at - k * f->step) + *(at + k * f->step)) * f->weights[k];
+    return sum;
+}
+
+TG_INLINE void fold_row(const tg_fold *f, const double *in, size_t n, double *out)
+{
+    size_t x = 0;
+
+    for (; x + BLOCK <= n; x += BLOCK)
+        fold_block(f, in + x, out + x);
+    for (; x + LANES <= n; x += LANES)
+        fold_lanes(f, in + x, out + x);
+    for (; x < n; x++)
+        out[x] = fold_one(f, in + x);
+}
+
+TG_INLINE void fold_all(const tg_fold *f, const double *in, double *out)
+{
+    for (size_t x = 0; x < f->cols; x += COLUMNS) {
+        const size_t n = f->cols - x < COLUMNS ? f->cols - x : COLUMNS;
+        for (size_t y = 0; y < f->rows; y++)
+            fold_row(f, in + y * f->row + x, n, out + y * f->row + x);
+    }
+}
+
+TG_DEFINE_WIDER(run, fold_all, (const tg_fold *f, const double *in, double *out), (f, in, out))
+
+void tg_fold_run(const tg_fold *f, const double *in, double *out)
+{
+    run(f, in, out);
+}

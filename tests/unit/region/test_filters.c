@@ -1,0 +1,249 @@
+/* The filters on odd shapes, ranks 1 to 4 and every type, with and without wider vectors,
+ * against the formulas item by item. */
+#include "base/wider.h"
+#include "check.h"
+#include "region/function.h"
+#include "region/items.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+typedef struct image {
+    tg_dtype dtype;
+    tg_shape shape;
+    size_t items;
+    char *data;
+} image;
+
+static const tg_dtype types[] = {{TG_DT_BOOL, 1},  {TG_DT_INT, 1},   {TG_DT_UINT, 1},
+                                 {TG_DT_INT, 2},   {TG_DT_UINT, 2},  {TG_DT_INT, 4},
+                                 {TG_DT_UINT, 4},  {TG_DT_INT, 8},   {TG_DT_UINT, 8},
+                                 {TG_DT_FLOAT, 2}, {TG_DT_FLOAT, 4}, {TG_DT_FLOAT, 8}};
+#define N_TYPES (sizeof types / sizeof *types)
+
+/* Some larger than a tile. */
+static const tg_shape shapes[] = {{1, {1}},          {1, {61}},        {2, {1, 7}},
+                                  {2, {9, 1}},       {2, {37, 53}},    {3, {3, 5, 70}},
+                                  {3, {19, 23, 41}}, {4, {3, 4, 5, 9}}};
+
+static uint64_t state = 88172645463325252u;
+static uint64_t random_bits(void)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state;
+}
+
+static void image_free(image *m)
+{
+    free(m->data);
+}
+
+static image image_new(tg_dtype t, tg_shape shape)
+{
+    image m = {t, shape, 1, NULL};
+    for (uint32_t d = 0; d < shape.ndim; d++)
+        m.items *= (size_t)shape.n[d];
+    m.data = calloc(m.items, 8);
+    return m;
+}
+
+/* Any bits of integers; floats without NaN and infinities. */
+static image random_image(tg_dtype t, tg_shape shape)
+{
+    image m = image_new(t, shape);
+    for (size_t i = 0; i < m.items; i++) {
+        uint64_t bits = random_bits();
+        const double v = (double)(int64_t)(bits >> 40) / 64 - 100000;
+        bits = t.kind == TG_DT_BOOL ? bits & 1 : bits >> 11;
+        if (t.kind == TG_DT_FLOAT)
+            tg_items_store(t, m.data + i * t.size, (int64_t)t.size, &v, 1);
+        else
+            memcpy(m.data + i * t.size, &bits, t.size);
+    }
+    return m;
+}
+
+static tg_region_view view_of(const image *m)
+{
+    tg_region_view v = {.data = m->data, .dtype = m->dtype, .ndim = m->shape.ndim};
+    int64_t stride = (int64_t)m->dtype.size;
+    for (uint32_t d = v.ndim; d-- > 0;) {
+        v.shape[d] = m->shape.n[d];
+        v.strides[d] = stride;
+        stride *= (int64_t)v.shape[d];
+    }
+    return v;
+}
+
+static void run(const char *op, const image *in, const image *out, bool plain)
+{
+    tg_function *f = NULL;
+    tg_error err = {0};
+    tg_shape shape = in->shape;
+    const tg_function_env env = {
+        .in_shape = &shape, .in_dtype = in->dtype, .in_chunk = &shape, .jobs = 1};
+    REQUIRE_OK(tg_function_open(&f, 'o', op, &env, &err));
+    tg_region_call c = {.size = sizeof c, .n_rois = 1, .in = view_of(in), .out = view_of(out)};
+    memcpy(c.region, c.out.shape, sizeof c.region);
+    tg_wider_off = plain;
+    CHECK_STATUS(f->ops->call(f, &c, 0, NULL, &err), TG_OK);
+    tg_wider_off = false;
+    tg_function_free(f);
+}
+
+/* --- Item by item --- */
+
+static size_t mirrored(int64_t x, size_t n)
+{
+    const int64_t period = 2 * (int64_t)n;
+    x = (x % period + period) % period;
+    return (size_t)(x < (int64_t)n ? x : period - 1 - x);
+}
+
+/* One axis of doubles, each result by fold(items, size, user) of the size items around it. */
+typedef double (*fold_fn)(const double *items, size_t size, const void *user);
+
+static void fold_axis(double *a, const tg_shape *shape, uint32_t axis, size_t size,
+                      size_t below, fold_fn fold, const void *user)
+{
+    size_t outer = 1, inner = 1, n = (size_t)shape->n[axis];
+    for (uint32_t d = 0; d < shape->ndim; d++) {
+        outer *= d < axis ? (size_t)shape->n[d] : 1;
+        inner *= d > axis ? (size_t)shape->n[d] : 1;
+    }
+    double *line = calloc(n, sizeof *line), *items = calloc(size, sizeof *items);
+    for (size_t at = 0; at < outer * inner; at++) {
+        double *first = a + at / inner * n * inner + at % inner;
+        for (size_t i = 0; i < n; i++)
+            line[i] = first[i * inner];
+        for (size_t i = 0; i < n; i++) {
+            for (size_t k = 0; k < size; k++)
+                items[k] = line[mirrored((int64_t)(i + k) - (int64_t)below, n)];
+            first[i * inner] = fold(items, size, user);
+        }
+    }
+    free(line);
+    free(items);
+}
+
+static double weigh(const double *items, size_t size, const void *user)
+{
+    const double *w = user;
+    const size_t radius = size / 2;
+    double sum = items[radius] * w[0];
+    for (size_t k = radius; k > 0; k--) {
+        const double pair = items[radius - k] + items[radius + k], product = pair * w[k];
+        sum += product;
+    }
+    return sum;
+}
+
+static void check_gaussian(tg_dtype t, tg_shape shape, double sigma)
+{
+    char op[64];
+    double w[64], sum = 1;
+    const size_t radius = (size_t)(4 * sigma + 0.5);
+    image in = random_image(t, shape), want = image_new(t, shape);
+    image got = image_new(t, shape), plain = image_new(t, shape);
+    double *a = calloc(in.items, sizeof *a);
+    w[0] = 1;
+    for (size_t i = 1; i <= radius; i++) {
+        w[i] = exp(-0.5 / (sigma * sigma) * (double)(i * i));
+        sum += 2 * w[i];
+    }
+    for (size_t i = 0; i <= radius; i++)
+        w[i] /= sum;
+    tg_items_load(a, t, in.data, (int64_t)t.size, in.items);
+    for (uint32_t d = 0; d < shape.ndim; d++)
+        fold_axis(a, &shape, d, 2 * radius + 1, radius, weigh, w);
+    tg_items_store(t, want.data, (int64_t)t.size, a, in.items);
+    (void)snprintf(op, sizeof op, "gaussian:sigma=%g", sigma);
+    test_row = op;
+    run(op, &in, &got, false);
+    run(op, &in, &plain, true);
+    CHECK(memcmp(got.data, want.data, want.items * t.size) == 0);
+    CHECK(memcmp(plain.data, want.data, want.items * t.size) == 0);
+    test_row = "";
+    free(a);
+    image_free(&in);
+    image_free(&want);
+    image_free(&got);
+    image_free(&plain);
+}
+
+static void gaussian_is_its_formula_in_every_bit(void)
+{
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (size_t k = 0; k < N_TYPES; k++)
+            check_gaussian(types[k], shapes[i], 0.7 + (double)((i + k) % 4));
+}
+
+/* Tiles meet within the region. */
+static void gaussian_of_tiles_is_that_of_the_whole(void)
+{
+    check_gaussian(types[4], (tg_shape){1, {300007}}, 2);
+    check_gaussian(types[10], (tg_shape){2, {411, 607}}, 3);
+    check_gaussian(types[2], (tg_shape){3, {43, 71, 97}}, 1.5);
+    check_gaussian(types[11], (tg_shape){4, {9, 8, 31, 83}}, 0.6);
+}
+
+/* Stores that round, saturate and count, rows of every length, items apart or side by side. */
+static double nearest(double v, double least, double greatest, uint64_t *over)
+{
+    const double r = isnan(v) ? 0 : nearbyint(v);
+    *over += isnan(v) || r < least || r > greatest;
+    return r < least ? least : r > greatest ? greatest : r;
+}
+
+#define MOST 45
+
+static void check_store(tg_dtype t, size_t n, int64_t stride, bool wild)
+{
+    double values[MOST], back[MOST], least, greatest;
+    char room[MOST * 16];
+    uint64_t over = 0;
+    tg_items_range(t, &least, &greatest);
+    const double odd[] = {NAN,          INFINITY,       -INFINITY,       least - 0.5,
+                          least - 0.51, greatest + 0.5, greatest + 0.49, greatest,
+                          least,        -0.25};
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t r = random_bits();
+        values[i] = least + (double)(r >> 11) * 0x1p-53 * (greatest - least);
+        if (r % 3 == 0)
+            values[i] = floor(values[i]) + 0.5 < greatest ? floor(values[i]) + 0.5 : greatest;
+        if (wild && r % 5 == 0)
+            values[i] = odd[r / 5 % (sizeof odd / sizeof *odd)];
+    }
+    for (int plain = 0; plain < 2; plain++) {
+        tg_wider_off = plain != 0;
+        memset(room, 0x5a, sizeof room);
+        *tg_items_saturated() = 0;
+        tg_items_store(t, room, stride, values, n);
+        tg_items_load(back, t, room, stride, n);
+        over = 0;
+        for (size_t i = 0; i < n; i++)
+            CHECK(back[i] == nearest(values[i], least, greatest, &over));
+        CHECK_U64(*tg_items_saturated(), over);
+        CHECK_U64((uint8_t)room[n > 0 ? (size_t)stride * (n - 1) + t.size : 0], 0x5a);
+    }
+    tg_wider_off = false;
+}
+
+static void stores_round_and_saturate(void)
+{
+    for (size_t k = 1; k < 7; k++) /* integers of up to 32 bits */
+        for (size_t n = 0; n <= MOST; n++)
+            for (int64_t apart = 1; apart <= 2; apart++) {
+                check_store(types[k], n, apart * (int64_t)types[k].size, false);
+                check_store(types[k], n, apart * (int64_t)types[k].size, true);
+            }
+}
+
+static const struct test tests[] = {
+    {"gaussian_is_its_formula_in_every_bit", gaussian_is_its_formula_in_every_bit},
+    {"gaussian_of_tiles_is_that_of_the_whole", gaussian_of_tiles_is_that_of_the_whole},
+    {"stores_round_and_saturate", stores_round_and_saturate},
+};
+TEST_MAIN(tests)
