@@ -19,21 +19,22 @@ extern bool tg_wider_off; /* for tests, before threads start: never the wider on
 #endif
 
 /* static void NAME PARAMS, which does what BODY ARGS does, a TG_INLINE function. */
-#define TG_DEFINE_WIDER(NAME, BODY, PARAMS, ARGS) \
-    static void NAME##_plain PARAMS               \
-    {                                             \
-        BODY ARGS;                                \
-    }                                             \
-    TG_WIDER static void NAME##_wider PARAMS      \
-    {                                             \
-        BODY ARGS;                                \
-    }                                             \
-    static void NAME PARAMS                       \
-    {                                             \
-        if (TG_HAVE_WIDER)                        \
-            NAME##_wider ARGS;                    \
-        else                                      \
-            NAME##_plain ARGS;                    \
+#define TG_DEFINE_WIDER(NAME, BODY, PARAMS, ARGS) TG_DEFINE_WIDER_AS(NAME, BODY, PARAMS, ARGS)
+#define TG_DEFINE_WIDER_AS(NAME, BODY, PARAMS, ARGS) \
+    static void NAME##_plain PARAMS                  \
+    {                                                \
+        BODY ARGS;                                   \
+    }                                                \
+    TG_WIDER static void NAME##_wider PARAMS         \
+    {                                                \
+        BODY ARGS;                                   \
+    }                                                \
+    static void NAME PARAMS                          \
+    {                                                \
+        if (TG_HAVE_WIDER)                           \
+            NAME##_wider ARGS;                       \
+        else                                         \
+            NAME##_plain ARGS;                       \
     }
 
 #endif

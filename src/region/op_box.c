@@ -1,9 +1,9 @@
 /* median, min, max and mean of a box around each item, as scipy.ndimage's median_filter,
  * minimum_filter, maximum_filter and uniform_filter in mode reflect. All but median go one axis
  * after the other. */
-#include "region/op.h"
-#include "region/op_median.h"
-#include "region/select.h"
+#include "region/op_fold.h"
+#include "region/op_rank.h"
+#include "region/op_tile.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,102 +11,10 @@
 #define MOST_SIZE   100001
 #define MOST_WINDOW 1000000
 
-/* --- Strips of dimension 0, so that the scratch stays small --- */
-
-#define STRIP_ITEMS (UINT64_C(1) << 17)
-
-static uint64_t strip_of(const tg_op *op, const tg_shape *out)
-{
-    uint64_t row = 1;
-    if (out->ndim < 2)
-        return out->ndim == 0 ? 1 : out->n[0];
-    for (uint32_t d = 1; d < out->ndim; d++)
-        if (__builtin_mul_overflow(row, out->n[d] + op->below[d] + op->above[d], &row))
-            return out->n[0];
-    const uint64_t reach = op->below[0] + op->above[0];
-    uint64_t n =
-        row > 0 && STRIP_ITEMS / row > 4 * reach ? STRIP_ITEMS / row - reach : 3 * reach;
-    n = n > 0 ? n : 1;
-    return n < out->n[0] ? n : out->n[0];
-}
-
-static tg_region_call strip_call(const tg_region_call *c, uint64_t start, uint64_t n)
-{
-    tg_region_call s = *c;
-    s.out.data = (char *)c->out.data + (int64_t)start * c->out.strides[0];
-    s.out.shape[0] = n;
-    return s;
-}
+/* Keys or doubles of a tile. */
+#define TILE_ITEMS (UINT64_C(1) << 17)
 
 enum { BOX_MEDIAN, BOX_MIN, BOX_MAX, BOX_MEAN };
-
-/* A number of any type as an unsigned one of the same order, so that 64-bit integers lose
- * nothing; for mean the number itself. */
-typedef union cell {
-    uint64_t key;
-    double value;
-} cell;
-
-#define SIGN (UINT64_C(1) << 63)
-
-static cell key_of_double(double v)
-{
-    cell c = {.value = v};
-    c.key = c.key & SIGN ? ~c.key : c.key | SIGN;
-    return c;
-}
-
-static double double_of_key(cell c)
-{
-    c.key = c.key & SIGN ? c.key & ~SIGN : ~c.key;
-    return c.value;
-}
-
-static void load_cells(const tg_op *op, cell *to, tg_dtype t, const char *src, int64_t step,
-                       size_t n)
-{
-    double v[TG_OP_BLOCK];
-    long double wide[TG_OP_BLOCK];
-    for (size_t at = 0; at < n; at += TG_OP_BLOCK) {
-        size_t m = n - at < TG_OP_BLOCK ? n - at : TG_OP_BLOCK;
-        const char *from = src + (int64_t)at * step;
-        if (op->method != BOX_MEAN && tg_items_wide(t)) {
-            tg_items_load_wide(wide, t, from, step, m);
-            for (size_t i = 0; i < m; i++)
-                to[at + i].key = t.kind == TG_DT_UINT ? (uint64_t)wide[i]
-                                                      : (uint64_t)(int64_t)wide[i] ^ SIGN;
-            continue;
-        }
-        tg_items_load(v, t, from, step, m);
-        for (size_t i = 0; i < m; i++)
-            if (op->method == BOX_MEAN)
-                to[at + i].value = v[i];
-            else
-                to[at + i] = key_of_double(v[i]);
-    }
-}
-
-static void store_cells(const tg_op *op, tg_dtype in, tg_dtype out, char *dst, int64_t step,
-                        const cell *src, size_t n)
-{
-    double v[TG_OP_BLOCK];
-    long double wide[TG_OP_BLOCK];
-    for (size_t at = 0; at < n; at += TG_OP_BLOCK) {
-        size_t m = n - at < TG_OP_BLOCK ? n - at : TG_OP_BLOCK;
-        char *to = dst + (int64_t)at * step;
-        if (op->method != BOX_MEAN && tg_items_wide(in)) {
-            for (size_t i = 0; i < m; i++)
-                wide[i] = in.kind == TG_DT_UINT
-                              ? (long double)src[at + i].key
-                              : (long double)(int64_t)(src[at + i].key ^ SIGN);
-            tg_items_store_wide(out, to, step, wide, m);
-            continue;
-        }
-        for (size_t i = 0; i < m; i++)
-            v[i] = op->method == BOX_MEAN ? src[at + i].value : double_of_key(src[at + i]);
-        tg_items_store(out, to, step, v, m);
-    }
-}
 
 /* --- Parameters --- */
 
@@ -154,255 +62,226 @@ DEFINE_SETUP(mean, BOX_MEAN)
 static size_t window_items(const tg_op *op, uint32_t ndim)
 {
     size_t n = 1;
-    for (uint32_t d = 0; op->method == BOX_MEDIAN && d < ndim; d++)
+    for (uint32_t d = 0; d < ndim; d++)
         n *= (size_t)op->size[d];
     return n;
 }
 
-/* Numbers of up to 16 bits, and not too many: tg_median_row(). */
-static bool is_small(const tg_op *op, uint32_t ndim)
+/* Mean works in doubles, the others on keys of the type's own size. */
+static size_t item_bytes(const tg_op *op)
 {
-    return op->method == BOX_MEDIAN && op->in_dtype.kind != TG_DT_FLOAT &&
-           op->in_dtype.size <= 2 && window_items(op, ndim) <= TG_MOST_MEDIAN;
+    return op->method == BOX_MEAN ? sizeof(double) : op->in_dtype.size;
 }
 
-/* The region grown by the reach, where each of its positions lies, and a window of median. */
+/* Bytes of the window of a median that is taken window by window. */
+static size_t window_bytes(const tg_op *op, uint32_t ndim)
+{
+    const size_t n = op->method == BOX_MEDIAN ? window_items(op, ndim) : 0;
+    return n > TG_MOST_MEDIAN ? n * op->in_dtype.size : 0;
+}
+
 static uint64_t scratch_box(const tg_op *op, const tg_shape *in, const tg_shape *out)
 {
-    tg_shape grown = *out;
-    uint64_t n = 0, positions = 0;
+    const uint64_t n = tg_block_scratch(op, out, TILE_ITEMS, item_bytes(op));
     (void)in;
-    for (uint32_t d = 0; d < out->ndim; d++) {
-        grown.n[d] += op->below[d] + op->above[d];
-        positions += grown.n[d];
-    }
-    if (out->ndim > 0)
-        grown.n[0] = strip_of(op, out) + op->below[0] + op->above[0];
-    if (tg_shape_items(&grown, &n, NULL) != TG_OK || n > UINT64_MAX / 64)
-        return UINT64_MAX;
-    return (n + window_items(op, out->ndim)) * sizeof(cell) + positions * sizeof(uint64_t) +
-           (is_small(op, out->ndim) ? (n + TG_OP_BLOCK) * sizeof(int16_t) : 0);
+    return n < UINT64_MAX ? n + window_bytes(op, out->ndim) : n;
 }
 
 /* --- Work --- */
 
-typedef struct box {
-    const tg_op *op;
-    const tg_region_call *c;
-    tg_shape shape;              /* of the cells; shrinks with each axis done */
-    uint64_t *from[TG_MAX_NDIM]; /* where in `in` each position lies */
-    cell *cells, *window;
-    int16_t *small; /* of the cells, and room for TG_OP_BLOCK more; NULL: not small */
-} box;
-
-static void load_box(const box *b)
+/* From one block of the axis to the next, in items. */
+static size_t stride_of(const tg_block *b, uint32_t d, size_t inner)
 {
-    const tg_region_view *in = &b->c->in;
-    uint32_t last = b->shape.ndim - 1;
-    cell *dst = b->cells;
-    tg_rows r;
-    tg_rows_of(&r, b->shape.ndim, b->shape.n);
-    do {
-        const char *row = in->data;
-        for (uint32_t d = 0; d < last; d++)
-            row += (int64_t)b->from[d][r.index[d]] * in->strides[d];
-        for (size_t i = 0, m = 0; i < r.length; i += m) { /* runs of neighbours at once */
-            const uint64_t *from = b->from[last] + i;
-            for (m = 1; i + m < r.length && from[m] == *from + m;)
-                m++;
-            load_cells(b->op, dst + i, in->dtype, row + (int64_t)*from * in->strides[last],
-                       in->strides[last], m);
-        }
-        dst += r.length;
-    } while (tg_rows_next(&r));
+    return d + 1 < b->shape.ndim ? (size_t)b->shape.n[d] * inner : b->pitch;
 }
 
-static cell fold_cells(int method, const cell *at, size_t step, size_t n)
+/* Each item becomes the extreme of it and the one `gap` places on. Blocks of the last axis,
+ * rows, go in one, and what lies between them with it; those of others lie `next` items apart
+ * then. */
+static void fold_pairs(const tg_op *op, tg_block *b, uint32_t d, size_t gap, size_t kept,
+                       size_t next)
 {
-    cell best = *at;
-    for (size_t k = 1; k < n; k++) {
-        cell v = at[k * step];
-        if (method == BOX_MEAN)
-            best.value += v.value;
-        else if (method == BOX_MIN ? v.key < best.key : v.key > best.key)
-            best = v;
-    }
-    return best;
+    const bool is_max = op->method == BOX_MAX;
+    const char *a = b->a;
+    char *to = b->b;
+    size_t outer, inner;
+    tg_block_axis(b, d, &outer, &inner);
+    const size_t stride = stride_of(b, d, inner);
+    if (d + 1 == b->shape.ndim)
+        tg_rank_pairs(b->item_bytes, is_max, a, gap, outer * stride - gap, to);
+    for (size_t o = 0; o < outer && d + 1 < b->shape.ndim; o++)
+        tg_rank_pairs(b->item_bytes, is_max, a + o * stride * b->item_bytes, gap * inner,
+                      kept * inner, to + o * next * inner * b->item_bytes);
+    tg_block_swap(b);
 }
 
-/* In place: a result lies where nothing later is read. */
-static void fold_axis(box *b, uint32_t d)
+/* Of 2, 4, 8 ... neighbours, then of two such spans that overlap. */
+static void fold_extreme(const tg_op *op, tg_block *b, uint32_t d)
 {
-    size_t outer = 1, inner = 1, size = (size_t)b->op->size[d];
-    for (uint32_t k = 0; k < b->shape.ndim; k++) {
-        outer *= k < d ? (size_t)b->shape.n[k] : 1;
-        inner *= k > d ? (size_t)b->shape.n[k] : 1;
+    const size_t size = (size_t)op->size[d], whole = (size_t)b->shape.n[d];
+    const size_t last = whole - (size - 1);
+    size_t span = 1;
+    while (span < size) {
+        const size_t gap = 2 * span <= size ? span : size - span;
+        span += gap;
+        fold_pairs(op, b, d, gap, whole - span + 1, span < size ? whole : last);
     }
-    size_t whole = (size_t)b->shape.n[d] * inner, kept = whole - (size - 1) * inner;
+    b->shape.n[d] = last;
+}
+
+/* Sums of integers that a double holds whatever their order. */
+static bool is_exact(const tg_op *op, uint32_t ndim)
+{
+    const tg_dtype t = op->in_dtype;
+    return t.kind != TG_DT_FLOAT && t.size <= 4 &&
+           (double)window_items(op, ndim) * ldexp(1, 8 * (int)t.size) <= 0x1p53;
+}
+
+static void fold_sums(const tg_op *op, tg_block *b, uint32_t d)
+{
+    const size_t size = (size_t)op->size[d], last = (size_t)b->shape.n[d] - (size - 1);
+    const bool is_row = d + 1 == b->shape.ndim;
+    const double *a = b->a;
+    double *to = b->b;
+    size_t outer, inner;
+    tg_block_axis(b, d, &outer, &inner);
+    const size_t stride = stride_of(b, d, inner), next = is_row ? b->pitch : last * inner;
+    const tg_sum s = {size,
+                      inner,
+                      is_row ? 1 : last,
+                      is_row ? last : inner,
+                      inner,
+                      is_exact(op, b->shape.ndim)};
     for (size_t o = 0; o < outer; o++)
-        for (size_t i = 0; i < kept; i++)
-            b->cells[o * kept + i] =
-                fold_cells(b->op->method, b->cells + o * whole + i, inner, size);
-    b->shape.n[d] -= size - 1;
+        tg_fold_sum(&s, a + o * stride, to + o * next);
+    b->shape.n[d] = last;
+    tg_block_swap(b);
 }
 
-static void divide(const box *b)
+static void store_keys(const tg_op *op, const tg_block *b, const tg_region_view *out, char *dst,
+                       const void *keys, size_t n)
 {
-    uint64_t n = tg_view_items(&b->c->out);
-    double window = 1;
-    for (uint32_t d = 0; d < b->shape.ndim; d++)
-        window *= (double)b->op->size[d];
-    for (uint64_t i = 0; i < n; i++)
-        b->cells[i].value /= window;
-}
-
-#define CELL_KEY(x) ((x).key)
-TG_DEFINE_SELECT(select_kth, cell, uint64_t, CELL_KEY)
-
-/* Of the window that begins at `index` of the cells; of an even number the upper one. */
-static cell median_at(const box *b, const uint64_t *index)
-{
-    size_t n = 0;
-    tg_rows r;
-    tg_rows_of(&r, b->shape.ndim, b->op->size);
-    do {
-        size_t at = 0;
-        for (uint32_t d = 0; d < b->shape.ndim; d++)
-            at = at * (size_t)b->shape.n[d] + (size_t)index[d] +
-                 (d < r.ndim ? (size_t)r.index[d] : 0);
-        memcpy(b->window + n, b->cells + at, r.length * sizeof(cell));
-        n += r.length;
-    } while (tg_rows_next(&r));
-    select_kth(b->window, n, n / 2);
-    return b->window[n / 2];
-}
-
-/* In place too: the first of a window is read by no later one. */
-static tg_status fold_median(const box *b, const tg_cancel *cancel, tg_error *err)
-{
-    uint64_t index[TG_MAX_NDIM] = {0};
-    size_t at = 0;
-    tg_rows r;
-    tg_rows_of(&r, b->c->out.ndim, b->c->out.shape);
-    do {
-        TG_TRY(tg_cancel_check(cancel, err));
-        memcpy(index, r.index, r.ndim * sizeof *index);
-        for (size_t i = 0; i < r.length; i++) {
-            index[r.ndim] = i;
-            b->cells[at++] = median_at(b, index);
-        }
-    } while (tg_rows_next(&r));
-    return TG_OK;
-}
-
-/* Where the items of the window lie for the first item of a row of OUT. */
-static size_t window_places(const box *b, const uint64_t *index, const int16_t **from)
-{
-    size_t n = 0;
-    tg_rows r;
-    tg_rows_of(&r, b->shape.ndim, b->op->size);
-    do {
-        size_t at = 0;
-        for (uint32_t d = 0; d < b->shape.ndim; d++)
-            at =
-                at * (size_t)b->shape.n[d] + (d < r.ndim ? (size_t)(index[d] + r.index[d]) : 0);
-        for (size_t i = 0; i < r.length; i++)
-            from[n++] = b->small + at + i;
-    } while (tg_rows_next(&r));
-    return n;
-}
-
-static tg_status fold_small(const box *b, uint64_t items, const tg_cancel *cancel,
-                            tg_error *err)
-{
-    const bool is_unsigned = b->op->in_dtype.kind == TG_DT_UINT && b->op->in_dtype.size == 2;
-    const double offset = is_unsigned ? 32768 : 0;
-    const int16_t *from[TG_MOST_MEDIAN];
-    int16_t *made = b->small + items;
-    cell *to = b->cells;
-    tg_rows r;
-    for (uint64_t i = 0; i < items; i++)
-        b->small[i] = (int16_t)(double_of_key(b->cells[i]) - offset);
-    tg_rows_of(&r, b->c->out.ndim, b->c->out.shape);
-    do {
-        TG_TRY(tg_cancel_check(cancel, err));
-        const size_t n = window_places(b, r.index, from);
-        for (size_t at = 0; at < r.length; at += TG_OP_BLOCK) {
-            const size_t m = r.length - at < TG_OP_BLOCK ? r.length - at : TG_OP_BLOCK;
-            tg_median_row(from, n, m, made);
-            for (size_t i = 0; i < m; i++)
-                *to++ = key_of_double(made[i] + offset);
-            for (size_t i = 0; i < n; i++)
-                from[i] += m;
-        }
-    } while (tg_rows_next(&r));
-    return TG_OK;
-}
-
-static tg_status run_box(box *b, uint64_t items, const tg_cancel *cancel, tg_error *err)
-{
-    const cell *src = b->cells;
-    const tg_region_call *c = b->c;
-    tg_rows r;
-    load_box(b);
-    if (b->small != NULL)
-        TG_TRY(fold_small(b, items, cancel, err));
-    else if (b->op->method == BOX_MEDIAN)
-        TG_TRY(fold_median(b, cancel, err));
-    for (uint32_t d = 0; b->op->method != BOX_MEDIAN && d < c->out.ndim; d++) {
-        TG_TRY(tg_cancel_check(cancel, err));
-        fold_axis(b, d);
+    const tg_dtype in = op->in_dtype;
+    if (out->dtype.kind == in.kind && out->dtype.size == in.size) {
+        tg_rank_store(in, dst, tg_view_step(out), keys, n);
+        return;
     }
-    if (b->op->method == BOX_MEAN)
-        divide(b);
-    tg_rows_of(&r, c->out.ndim, c->out.shape);
+    tg_rank_store(in, b->line, in.size, keys, n);
+    tg_items_cast(out->dtype, dst, tg_view_step(out), in, b->line, in.size, n);
+}
+
+static void store_block(const tg_op *op, const tg_block *b, const tg_region_view *out)
+{
+    const double window = (double)window_items(op, out->ndim);
+    const char *row = b->a;
+    double *means = b->line;
+    tg_rows r;
+    tg_rows_of(&r, out->ndim, out->shape);
     do {
-        store_cells(b->op, c->in.dtype, c->out.dtype, tg_rows_at(&r, &c->out, NULL),
-                    tg_view_step(&c->out), src, r.length);
-        src += r.length;
+        char *dst = tg_rows_at(&r, out, NULL);
+        if (op->method == BOX_MEAN) {
+            tg_fold_divide((const double *)(const void *)row, window, r.length, means);
+            tg_items_store(out->dtype, dst, tg_view_step(out), means, r.length);
+        } else {
+            store_keys(op, b, out, dst, row, r.length);
+        }
+        row += b->pitch * b->item_bytes;
     } while (tg_rows_next(&r));
+}
+
+/* --- Medians --- */
+
+/* Where row `of` of the window lies, in items of the block, for the first item of row `index`.
+ */
+static size_t window_row(const tg_block *b, const uint64_t *index, const tg_rows *of)
+{
+    size_t at = 0;
+    for (uint32_t d = 0; d < of->ndim; d++)
+        at = at * (size_t)b->shape.n[d] + (size_t)(index[d] + of->index[d]);
+    return at * b->pitch;
+}
+
+/* A row of medians in lanes, all windows at once. */
+static void median_row(const tg_op *op, const tg_block *b, const uint64_t *index, size_t length)
+{
+    const void *from[TG_MOST_MEDIAN];
+    size_t n = 0;
+    tg_rows r;
+    tg_rows_of(&r, b->shape.ndim, op->size);
+    do {
+        const size_t at = window_row(b, index, &r);
+        for (size_t i = 0; i < r.length; i++)
+            from[n++] = (const char *)b->a + (at + i) * b->item_bytes;
+    } while (tg_rows_next(&r));
+    tg_rank_medians(b->item_bytes, from, n, length, b->b);
+}
+
+/* The same of large windows, one after the other. */
+static void select_row(const tg_op *op, const tg_block *b, const uint64_t *index, size_t length,
+                       char *window)
+{
+    const size_t bytes = b->item_bytes;
+    for (size_t i = 0; i < length; i++) {
+        size_t n = 0;
+        tg_rows r;
+        tg_rows_of(&r, b->shape.ndim, op->size);
+        do {
+            const size_t at = window_row(b, index, &r) + i;
+            memcpy(window + n * bytes, (const char *)b->a + at * bytes, r.length * bytes);
+            n += r.length;
+        } while (tg_rows_next(&r));
+        tg_rank_select(bytes, window, n, (char *)b->b + i * bytes);
+    }
+}
+
+static tg_status run_median(const tg_op *op, const tg_block *b, const tg_region_view *out,
+                            char *window, const tg_cancel *cancel, tg_error *err)
+{
+    tg_rows r;
+    tg_rows_of(&r, out->ndim, out->shape);
+    do {
+        TG_TRY(tg_cancel_check(cancel, err));
+        if (window != NULL)
+            select_row(op, b, r.index, r.length, window);
+        else
+            median_row(op, b, r.index, r.length);
+        store_keys(op, b, out, tg_rows_at(&r, out, NULL), b->b, r.length);
+    } while (tg_rows_next(&r));
+    return TG_OK;
+}
+
+static tg_status run_box(const tg_op *op, tg_block *b, const tg_region_view *out,
+                         const tg_cancel *cancel, tg_error *err)
+{
+    for (uint32_t d = 0; d < out->ndim; d++) {
+        TG_TRY(tg_cancel_check(cancel, err));
+        if (op->size[d] > 1 && op->method == BOX_MEAN)
+            fold_sums(op, b, d);
+        else if (op->size[d] > 1)
+            fold_extreme(op, b, d);
+    }
+    store_block(op, b, out);
     return TG_OK;
 }
 
 static tg_status call_box(const tg_op *op, const tg_region_call *c, const tg_cancel *cancel,
                           tg_error *err)
 {
-    box b = {.op = op, .c = c, .shape = {c->out.ndim, {0}}};
-    tg_shape out = {c->out.ndim, {0}};
-    uint64_t items = 1, positions = 0;
+    TG_AUTO(tg_tiles) t = {0};
+    TG_AUTO(tg_block) b = {0};
+    TG_AUTO(tg_mem_ptr) window = NULL;
+    const size_t bytes = window_bytes(op, c->out.ndim);
     if (tg_view_items(&c->out) == 0)
         return TG_OK;
-    if (c->out.ndim == 0)
-        return tg_fail(err, TG_UNSUPPORTED, "%s of an array without dimensions",
-                       op->kind->name);
-    memcpy(out.n, c->out.shape, sizeof out.n);
-    const uint64_t strip = strip_of(op, &out);
-    for (uint32_t d = 0; d < c->out.ndim; d++) {
-        b.shape.n[d] = c->out.shape[d] + op->below[d] + op->above[d];
-        items *= d == 0 ? strip + op->below[d] + op->above[d] : b.shape.n[d];
-        positions += b.shape.n[d];
-    }
-    size_t window = window_items(op, c->out.ndim);
-    TG_AUTO(tg_mem_ptr) cells = tg_alloc_array((size_t)items + window, sizeof(cell));
-    TG_AUTO(tg_mem_ptr) table = tg_alloc_array((size_t)positions, sizeof(uint64_t));
-    const bool is_tiny = is_small(op, c->out.ndim);
-    TG_AUTO(tg_mem_ptr)
-    small = is_tiny ? tg_alloc_array((size_t)items + TG_OP_BLOCK, sizeof(int16_t)) : NULL;
-    if (cells == NULL || table == NULL || (is_tiny && small == NULL))
-        return tg_fail(err, TG_NO_MEMORY, "no memory for a block of %zu numbers",
-                       (size_t)items);
-    b.small = small;
-    b.cells = cells;
-    b.window = b.cells + items;
-    tg_call_reflect(c, op->below, &b.shape, table, b.from);
-    for (uint64_t at = 0; at < out.n[0]; at += strip) {
-        const uint64_t n = out.n[0] - at < strip ? out.n[0] - at : strip;
-        const tg_region_call part = strip_call(c, at, n);
-        box s = b;
-        s.c = &part;
-        s.shape.n[0] = n + op->below[0] + op->above[0];
-        s.from[0] = b.from[0] + at;
-        TG_TRY(run_box(&s, items, cancel, err));
+    TG_TRY(tg_tiles_open(&t, op, c, TILE_ITEMS, err));
+    TG_TRY(tg_block_open(&b, &t, item_bytes(op), err));
+    window = bytes > 0 ? tg_alloc(bytes) : NULL;
+    if (bytes > 0 && window == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "no memory for a window of %zu bytes", bytes);
+    while (tg_tiles_next(&t)) {
+        tg_block_load(&b, &t, op->method == BOX_MEAN ? tg_block_doubles : tg_rank_load);
+        TG_TRY(op->method == BOX_MEDIAN ? run_median(op, &b, &t.call.out, window, cancel, err)
+                                        : run_box(op, &b, &t.call.out, cancel, err));
     }
     return TG_OK;
 }

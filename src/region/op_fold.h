@@ -1,7 +1,9 @@
-/* region/op_fold.h - weighted sums of neighbours along one axis of a block of doubles. */
+/* region/op_fold.h - sums of neighbours, weighted or not, along one axis of a block of doubles.
+ */
 #ifndef TG_REGION_OP_FOLD_H
 #define TG_REGION_OP_FOLD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* `rows` rows of `cols` outputs, of rows `row` doubles apart in both blocks; neighbours along
@@ -16,5 +18,15 @@ typedef struct tg_fold {
  * `in` is the middle of the first output, with all its neighbours around; `out` overlaps
  * nothing. */
 void tg_fold_run(const tg_fold *f, const double *in, double *out);
+
+/* Like tg_fold, of `size` items from each place on. */
+typedef struct tg_sum {
+    size_t size, step, rows, cols, row;
+    bool any_order; /* the sums are exact whatever their order */
+} tg_sum;
+
+/* out[x] = in[x] + in[x + step] + ..., the first first. */
+void tg_fold_sum(const tg_sum *s, const double *in, double *out);
+void tg_fold_divide(const double *in, double by, size_t n, double *out);
 
 #endif

@@ -141,10 +141,88 @@ void tg_tiles_destroy(tg_tiles *t)
     t->room = NULL;
 }
 
-const char *tg_tiles_row(const tg_tiles *t, const uint64_t *index)
+/* --- Blocks --- */
+
+#define LINE 64 /* bytes of a line of the cache */
+
+uint64_t tg_block_scratch(const tg_op *op, const tg_shape *out, uint64_t items,
+                          size_t item_bytes)
+{
+    tg_shape tile;
+    const uint64_t n = tg_tiles_most(op, out, items, &tile);
+    if (n > UINT64_MAX / 64)
+        return UINT64_MAX;
+    return 3 * n * item_bytes + LINE + tg_tiles_scratch(op, out);
+}
+
+tg_status tg_block_open(tg_block *b, const tg_tiles *t, size_t item_bytes, tg_error *err)
+{
+    const size_t bytes = (size_t)t->items * item_bytes;
+    memset(b, 0, sizeof *b);
+    b->item_bytes = item_bytes;
+    b->room = tg_alloc_array(3 * (size_t)t->items + LINE / item_bytes, item_bytes);
+    if (b->room == NULL)
+        return tg_fail(err, TG_NO_MEMORY, "no memory for three blocks of %zu bytes", bytes);
+    b->a = (char *)b->room + (LINE - (uintptr_t)b->room % LINE) % LINE;
+    b->b = (char *)b->a + bytes;
+    b->line = (char *)b->b + bytes;
+    return TG_OK;
+}
+
+void tg_block_destroy(tg_block *b)
+{
+    tg_free(b->room);
+    b->room = NULL;
+}
+
+/* Row `index` (all but the last dimension) of the grown tile: its runs count from here. */
+static const char *source_row(const tg_tiles *t, const uint64_t *index)
 {
     const char *row = t->call.in.data;
     for (uint32_t d = 0; d + 1 < t->grown.ndim; d++)
         row += (int64_t)t->from[d][index[d]] * t->call.in.strides[d];
     return row;
+}
+
+void tg_block_doubles(void *to, tg_dtype t, const void *src, int64_t stride, size_t n)
+{
+    tg_items_load(to, t, src, stride, n);
+}
+
+void tg_block_load(tg_block *b, const tg_tiles *t, tg_block_load_fn load)
+{
+    const tg_region_view *in = &t->call.in;
+    const int64_t stride = in->strides[in->ndim - 1];
+    char *row = b->a;
+    tg_rows r;
+    b->shape = t->grown;
+    b->pitch = (size_t)tg_tiles_pitch(t->grown.n[t->grown.ndim - 1]);
+    tg_rows_of(&r, b->shape.ndim, b->shape.n);
+    do {
+        const char *src = source_row(t, r.index);
+        char *to = row;
+        for (size_t i = 0; i < t->n_runs; to += t->runs[i++].n * b->item_bytes)
+            load(to, in->dtype, src + (int64_t)t->runs[i].from * stride,
+                 t->runs[i].step * stride, (size_t)t->runs[i].n);
+        row += b->pitch * b->item_bytes;
+        memset(to, 0, (size_t)(row - to)); /* filtered, too, but never stored */
+    } while (tg_rows_next(&r));
+}
+
+void tg_block_swap(tg_block *b)
+{
+    void *a = b->a;
+    b->a = b->b;
+    b->b = a;
+}
+
+void tg_block_axis(const tg_block *b, uint32_t d, size_t *outer, size_t *inner)
+{
+    const uint32_t last = b->shape.ndim - 1;
+    *outer = 1;
+    *inner = d < last ? b->pitch : 1;
+    for (uint32_t k = 0; k <= last; k++) {
+        *outer *= k < d ? (size_t)b->shape.n[k] : 1;
+        *inner *= k > d && k < last ? (size_t)b->shape.n[k] : 1;
+    }
 }

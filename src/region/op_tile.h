@@ -49,7 +49,37 @@ static inline void tg_tiles_auto(tg_tiles *t)
     tg_tiles_destroy(t);
 }
 
-/* Row `index` (all but the last dimension) of the grown tile: its runs count from here. */
-const char *tg_tiles_row(const tg_tiles *t, const uint64_t *index);
+/* --- A tile as items of a filter's own --- */
+
+/* The tile, and room for the next of its size and for one row. Filters shrink the shape axis
+ * after axis to what is wanted and swap a and b; the rows stay `pitch` apart. */
+typedef struct tg_block {
+    tg_shape shape;
+    size_t pitch, item_bytes;
+    void *a, *b, *line;
+    void *room; /* owned: where they lie */
+} tg_block;
+
+/* n items of type t, stride bytes apart, as the filter's own. */
+typedef void (*tg_block_load_fn)(void *to, tg_dtype t, const void *src, int64_t stride,
+                                 size_t n);
+
+void tg_block_doubles(void *to, tg_dtype t, const void *src, int64_t stride, size_t n);
+
+/* What a call with such a block takes, places of tiles included. */
+uint64_t tg_block_scratch(const tg_op *op, const tg_shape *out, uint64_t items,
+                          size_t item_bytes);
+TG_MUST_USE tg_status tg_block_open(tg_block *b, const tg_tiles *t, size_t item_bytes,
+                                    tg_error *err);
+void tg_block_destroy(tg_block *b);
+static inline void tg_block_auto(tg_block *b)
+{
+    tg_block_destroy(b);
+}
+/* a becomes the present tile and its margin, 0 between the rows. */
+void tg_block_load(tg_block *b, const tg_tiles *t, tg_block_load_fn load);
+void tg_block_swap(tg_block *b);
+/* Of axis d: how many blocks of it follow each other, and items from one place to the next. */
+void tg_block_axis(const tg_block *b, uint32_t d, size_t *outer, size_t *inner);
 
 #endif

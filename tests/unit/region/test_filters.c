@@ -189,6 +189,138 @@ static void gaussian_of_tiles_is_that_of_the_whole(void)
     check_gaussian(types[11], (tg_shape){4, {9, 8, 31, 83}}, 0.6);
 }
 
+/* --- Boxes --- */
+
+typedef struct box {
+    const char *name;
+    uint64_t size[4];
+} box;
+
+static int compare(const void *a, const void *b)
+{
+    const long double x = *(const long double *)a, y = *(const long double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The items of the window around item `at`, sorted; how many. */
+static size_t window_of(const long double *a, const tg_shape *shape, const box *o, size_t at,
+                        long double *window)
+{
+    tg_shape box_shape = {shape->ndim, {0}};
+    size_t n = 0;
+    tg_rows r;
+    memcpy(box_shape.n, o->size, shape->ndim * sizeof *o->size);
+    box_shape.n[box_shape.ndim++] = 1; /* so that the index has all dimensions */
+    tg_rows_of(&r, box_shape.ndim, box_shape.n);
+    do {
+        size_t rest = at, from = 0, step = 1;
+        for (uint32_t d = shape->ndim; d-- > 0;) {
+            const size_t extent = (size_t)shape->n[d];
+            const int64_t x = (int64_t)(rest % extent + r.index[d]) - (int64_t)(o->size[d] / 2);
+            from += mirrored(x, extent) * step;
+            rest /= extent;
+            step *= extent;
+        }
+        window[n++] = a[from];
+    } while (tg_rows_next(&r));
+    qsort(window, n, sizeof *window, compare);
+    return n;
+}
+
+static double add(const double *items, size_t size, const void *user)
+{
+    double sum = items[0];
+    (void)user;
+    for (size_t k = 1; k < size; k++)
+        sum += items[k];
+    return sum;
+}
+
+static void make_means(const image *in, const box *o, image *want)
+{
+    double *a = calloc(in->items, sizeof *a), n = 1;
+    tg_items_load(a, in->dtype, in->data, (int64_t)in->dtype.size, in->items);
+    for (uint32_t d = 0; d < in->shape.ndim; d++) {
+        n *= (double)o->size[d];
+        fold_axis(a, &in->shape, d, (size_t)o->size[d], (size_t)o->size[d] / 2, add, NULL);
+    }
+    for (size_t i = 0; i < in->items; i++)
+        a[i] /= n;
+    tg_items_store(want->dtype, want->data, (int64_t)want->dtype.size, a, in->items);
+    free(a);
+}
+
+static void make_ranks(const image *in, const box *o, image *want)
+{
+    size_t n = 1;
+    for (uint32_t d = 0; d < in->shape.ndim; d++)
+        n *= (size_t)o->size[d];
+    long double *a = calloc(in->items, sizeof *a), *window = calloc(n, sizeof *window);
+    tg_items_load_wide(a, in->dtype, in->data, (int64_t)in->dtype.size, in->items);
+    for (size_t i = 0; i < in->items; i++) {
+        (void)window_of(a, &in->shape, o, i, window);
+        const size_t k = strcmp(o->name, "min") == 0   ? 0
+                         : strcmp(o->name, "max") == 0 ? n - 1
+                                                       : n / 2;
+        tg_items_store_wide(want->dtype, want->data + i * want->dtype.size, 0, &window[k], 1);
+    }
+    free(a);
+    free(window);
+}
+
+static void check_box(tg_dtype t, tg_shape shape, const box *o)
+{
+    char op[96];
+    int n = snprintf(op, sizeof op, "%s:size=", o->name);
+    image in = random_image(t, shape), want = image_new(t, shape);
+    image got = image_new(t, shape), plain = image_new(t, shape);
+    for (uint32_t d = 0; d < shape.ndim; d++)
+        n += snprintf(op + n, sizeof op - (size_t)n, "%s%u", d > 0 ? "," : "",
+                      (unsigned)o->size[d]);
+    if (strcmp(o->name, "mean") == 0)
+        make_means(&in, o, &want);
+    else
+        make_ranks(&in, o, &want);
+    test_row = op;
+    run(op, &in, &got, false);
+    run(op, &in, &plain, true);
+    CHECK(memcmp(got.data, want.data, want.items * t.size) == 0);
+    CHECK(memcmp(plain.data, want.data, want.items * t.size) == 0);
+    test_row = "";
+    image_free(&in);
+    image_free(&want);
+    image_free(&got);
+    image_free(&plain);
+}
+
+/* Windows in lanes and one by one, spans that double and that overlap, sums that follow. */
+static void boxes_are_their_formulas_in_every_bit(void)
+{
+    static const box boxes[] = {
+        {"median", {3, 3, 3, 1}},  {"median", {4, 2, 3, 2}}, {"median", {1, 1, 1, 1}},
+        {"median", {9, 13, 1, 2}}, {"median", {5, 5, 7, 1}}, {"min", {3, 3, 3, 3}},
+        {"min", {5, 1, 4, 2}},     {"min", {1, 15, 2, 7}},   {"max", {2, 9, 3, 3}},
+        {"max", {17, 6, 1, 4}},    {"mean", {3, 5, 2, 2}},   {"mean", {4, 31, 1, 3}},
+        {"mean", {30, 1, 26, 2}}};
+    static const tg_shape few[] = {{1, {1}},         {1, {131}},    {2, {1, 7}},
+                                   {2, {9, 1}},      {2, {12, 67}}, {3, {3, 5, 34}},
+                                   {4, {3, 4, 5, 9}}};
+    for (size_t i = 0; i < sizeof few / sizeof *few; i++)
+        for (size_t k = 0; k < N_TYPES; k++)
+            for (size_t o = 0; o < sizeof boxes / sizeof *boxes; o++)
+                if ((i + k + o) % 2 == 0) /* each box and type with half of the shapes */
+                    check_box(types[k], few[i], &boxes[o]);
+}
+
+static void boxes_of_tiles_are_those_of_the_whole(void)
+{
+    check_box(types[4], (tg_shape){2, {301, 523}}, &(box){"median", {3, 3}});
+    check_box(types[2], (tg_shape){2, {411, 407}}, &(box){"min", {5, 5}});
+    check_box(types[8], (tg_shape){1, {150001}}, &(box){"max", {6}});
+    check_box(types[4], (tg_shape){2, {411, 607}}, &(box){"mean", {9, 29}});
+    check_box(types[10], (tg_shape){3, {43, 71, 97}}, &(box){"mean", {3, 4, 5}});
+}
+
 /* Stores that round, saturate and count, rows of every length, items apart or side by side. */
 static double nearest(double v, double least, double greatest, uint64_t *over)
 {
@@ -244,6 +376,8 @@ static void stores_round_and_saturate(void)
 static const struct test tests[] = {
     {"gaussian_is_its_formula_in_every_bit", gaussian_is_its_formula_in_every_bit},
     {"gaussian_of_tiles_is_that_of_the_whole", gaussian_of_tiles_is_that_of_the_whole},
+    {"boxes_are_their_formulas_in_every_bit", boxes_are_their_formulas_in_every_bit},
+    {"boxes_of_tiles_are_those_of_the_whole", boxes_of_tiles_are_those_of_the_whole},
     {"stores_round_and_saturate", stores_round_and_saturate},
 };
 TEST_MAIN(tests)
