@@ -33,12 +33,15 @@ typedef struct tg_store_options {
     bool no_sync;  /* puts are atomic but not synced one by one (tests, caches) */
 } tg_store_options;
 
-/* Open "dir", "file:///dir", "x.zip", "memory://name", or a pipeline such as
- * "x.zip|zip:inner/path" (path part after the last adapter becomes *prefix, "" if none; freed
- * by the caller; prefix may be NULL only if there is none). options may be NULL: TG_STORE_READ.
+/* Open "dir", "file:///dir", "x.zip", "memory://name", "http(s)://host/path" (to read; it
+ * cannot be listed), or a pipeline such as "x.zip|zip:inner/path" (path part after the last
+ * adapter becomes *prefix, "" if none; freed by the caller; prefix may be NULL only if there is
+ * none). options may be NULL: TG_STORE_READ.
  */
 TG_API TG_MUST_USE tg_status tg_store_open(const char *url, const tg_store_options *options,
                                            tg_store **out, char **prefix, tg_error *err);
+/* A URL as it may be printed: without a user and a password. tg_free() it. NULL: no memory. */
+TG_API char *tg_store_url_shown(const char *url);
 /* Finish what is pending (a ZIP file's directory, say) and report failures.
  * No call but tg_store_free() may follow. */
 TG_API TG_MUST_USE tg_status tg_store_close(tg_store *s, tg_error *err);

@@ -193,7 +193,7 @@ static void fill_settings(report_rows *rows, const cli *c, const annotate_option
     static const char *const instruments[] = {"orbitrap", "tof", "fticr"};
     char text[24];
 
-    report_row(rows, "data", "%.150s", q->data);
+    report_row(rows, "data", "%.150s", cli_shown(c, 0));
     report_row(rows, "OUT", "%.150s", q->out);
     for (size_t d = 0; d < q->n_databases && d < 8; d++)
         report_row(rows, "database", "%.150s", q->databases[d]);

@@ -42,7 +42,7 @@ static void fill_settings(report_rows *rows, const cli *c, const apply_options *
 {
     char text[24];
 
-    report_row(rows, "IN", "%.150s", c->operands.item[0]);
+    report_row(rows, "IN", "%.150s", cli_shown(c, 0));
     report_row(rows, "OUT", "%.150s",
                c->operands.n > 1 && !o->in_place ? c->operands.item[1] : "in place");
     report_row(rows, "function", "%.150s", q->function);

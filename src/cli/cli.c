@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include "tidegate/memory.h"
+#include "tidegate/store.h"
 #include "tidegate/stream.h"
 
 #include <errno.h>
@@ -149,4 +150,9 @@ tg_status cli_read_file(const char *path, uint64_t limit, char **text, size_t *l
     if (len != NULL)
         *len = n;
     return TG_OK;
+}
+
+const char *cli_shown(const cli *c, size_t i)
+{
+    return c->shown[i] == NULL ? "?" : c->shown[i];
 }

@@ -31,9 +31,10 @@ typedef struct cli {
     const struct cli_verb *verb;
     const cli_common *common;
     cli_operands operands;
-    json_out json;     /* members of the object for --json, without "error" */
-    tg_error err;      /* filled: the verb failed */
-    tg_cancel *cancel; /* requested by the first SIGINT or SIGTERM */
+    char *shown[CLI_MAX_OPERANDS]; /* cli_shown()'s */
+    json_out json;                 /* members of the object for --json, without "error" */
+    tg_error err;                  /* filled: the verb failed */
+    tg_cancel *cancel;             /* requested by the first SIGINT or SIGTERM */
     cli_progress progress;
 } cli;
 
@@ -70,6 +71,8 @@ void cli_print_verb_help(const cli_verb *verb);
 TG_MUST_USE tg_status cli_parse_verb(const cli_verb *verb, int n, const char *const *args,
                                      void *options, cli_operands *operands, tg_error *err);
 
+/* An operand as it may be printed: of a URL without a user and a password. */
+const char *cli_shown(const cli *c, size_t i);
 /* Forget what calls that succeeded have left in c->err. */
 void cli_no_error(cli *c);
 /* What a verb returns when a call of the library has failed before any work. c->err holds the

@@ -41,7 +41,7 @@ int imzml_info(cli *c)
     if (cli_runtime(c, c->common->memory, &rt) != TG_OK ||
         tg_ims_info(rt, path, NULL, &json, c->cancel, &c->err) != TG_OK)
         return cli_refused(c);
-    json_text(&c->json, "path", path);
+    json_text(&c->json, "path", cli_shown(c, 0));
     json_raw(&c->json, "imzml", json);
     if (!c->common->json)
         print_members(json);
@@ -89,6 +89,6 @@ int imzml_verify(cli *c)
         return cli_refused(c);
     cli_no_error(c);
     if (!c->common->json)
-        (void)printf("%s: %s\n", c->operands.item[0], bad == 0 ? "ok" : "bad");
+        (void)printf("%s: %s\n", cli_shown(c, 0), bad == 0 ? "ok" : "bad");
     return bad > 0 ? CLI_FAILED : CLI_DONE;
 }

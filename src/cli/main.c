@@ -2,6 +2,7 @@
  * and the object of --json. */
 #include "cli.h"
 #include "tidegate/memory.h"
+#include "tidegate/store.h"
 #include "tidegate/version.h"
 
 #ifdef __GLIBC__
@@ -119,6 +120,8 @@ static int run_verb(const cli_verb *verb, int n, const char *const *args)
         return check_output(CLI_DONE);
     }
 
+    for (size_t i = 0; i < c.operands.n; i++)
+        c.shown[i] = tg_store_url_shown(c.operands.item[i]);
     cli_no_error(&c);
     cli_progress_init(&c.progress, (cli_progress_mode)c.common->progress);
     c.progress.budget = (double)c.common->memory;
@@ -131,6 +134,8 @@ static int run_verb(const cli_verb *verb, int n, const char *const *args)
     if (c.common->json)
         status = print_json_object(&c.json, c.err.code != TG_OK ? &c.err : NULL, status);
     json_free(&c.json);
+    for (size_t i = 0; i < CLI_MAX_OPERANDS; i++)
+        tg_free(c.shown[i]);
     return check_output(status);
 }
 

@@ -239,7 +239,7 @@ static int run(cli *c, void *options)
         (void)cli_fail(&c->err, TG_INVALID,
                        "'%.200s' is a group: name one of its arrays, such as "
                        "'%.100s/0'",
-                       path, path);
+                       cli_shown(c, 0), cli_shown(c, 0));
         return CLI_USAGE;
     }
     cat_job job = {.c = c, .options = options, .array = n.array, .info = &n.info};

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -57,7 +58,8 @@ static tg_status file_of(cli *c, const char *path, char room[PATH_BYTES])
     size_t len = strcspn(path, "|");
     if (strstr(path, "://") != NULL)
         return cli_fail(&c->err, TG_UNSUPPORTED,
-                        "'%.200s': copy takes directories and ZIP files", path);
+                        "'%.200s': copy takes directories and ZIP files, and reads http(s)",
+                        path);
     if (len >= PATH_BYTES)
         return cli_fail(&c->err, TG_INVALID, "a path of more than %zu bytes", PATH_BYTES - 1);
     memcpy(room, path, len);
@@ -186,13 +188,20 @@ static tg_status check_links(cli *c, int parent, const char *name, char *shown, 
     return st;
 }
 
+static bool is_remote(const char *path)
+{
+    return strncasecmp(path, "http://", 7) == 0 || strncasecmp(path, "https://", 8) == 0;
+}
+
 static tg_status check_apart(cli *c, const char *src, const char *dst, bool overwrite)
 {
     char from[PATH_BYTES], to[PATH_BYTES], a[2 * PATH_BYTES], b[2 * PATH_BYTES];
 
-    tg_status st = file_of(c, src, from);
+    tg_status st = file_of(c, dst, to);
+    if (is_remote(src)) /* nothing on this machine is the same */
+        return st;
     if (st == TG_OK)
-        st = file_of(c, dst, to);
+        st = file_of(c, src, from);
     if (st == TG_OK)
         st = resolve(c, from, a);
     if (st == TG_OK)
@@ -310,7 +319,7 @@ static tg_status fit_to_source(cli *c, const copy_options *o, const cli_place *s
     tg_node_free(node);
     if (st == TG_OK && !alone && o->region != NULL)
         return cli_fail(&c->err, TG_INVALID, "--region: '%.200s' is a group, want an array",
-                        c->operands.item[0]);
+                        cli_shown(c, 0));
     if (st != TG_OK || !alone)
         return st;
     st = tg_array_open(src->store, src->prefix, &array, c->cancel, &c->err);

@@ -64,7 +64,7 @@ static int run(cli *c, void *options)
     if (place_open(c, path, &place) != TG_OK || node_open(c, &place, place.prefix, &n) != TG_OK)
         return cli_refused(c);
 
-    json_text(&c->json, "path", path);
+    json_text(&c->json, "path", cli_shown(c, 0));
     node_json(&n, &c->json);
     json_raw(&c->json, "attributes", tg_node_attributes(n.node));
     if (!c->common->json) {

@@ -87,7 +87,7 @@ static int run(cli *c, void *options)
     if (place_open(c, c->operands.item[0], &place) != TG_OK ||
         node_open(c, &place, place.prefix, &top) != TG_OK)
         return cli_refused(c);
-    json_text(&c->json, "path", c->operands.item[0]);
+    json_text(&c->json, "path", cli_shown(c, 0));
     json_open_list(&c->json, "nodes");
     tg_status st = TG_OK;
     if (top.array == NULL) {

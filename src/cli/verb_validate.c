@@ -23,9 +23,9 @@ static int run(cli *c, void *options)
     json_text(&c->json, "kind", v.kind[0] != '\0' ? v.kind : NULL);
     json_text(&c->json, "version", v.version);
     if (!c->common->json && v.valid != 0)
-        (void)printf("%s: valid: OME-NGFF %s, %s\n", path, v.version, v.kind);
+        (void)printf("%s: valid: OME-NGFF %s, %s\n", cli_shown(c, 0), v.version, v.kind);
     else if (!c->common->json)
-        (void)printf("%s: invalid: %s\n", path, v.message);
+        (void)printf("%s: invalid: %s\n", cli_shown(c, 0), v.message);
     return v.valid != 0 ? CLI_DONE : CLI_FAILED;
 }
 

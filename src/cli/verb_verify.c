@@ -45,7 +45,7 @@ static void report(cli *c, const tg_verify_result *r, const json_out *keys)
     if (!c->common->json) {
         char size[24];
         (void)printf("%s: %" PRIu64 " ok, %" PRIu64 " bad, %" PRIu64 " unverifiable, %s read\n",
-                     c->operands.item[0], r->ok, r->bad, r->unverifiable,
+                     cli_shown(c, 0), r->ok, r->bad, r->unverifiable,
                      cli_bytes_text(r->bytes, size, sizeof size));
     }
 }

@@ -337,6 +337,7 @@ static tg_status read_document(tg_imzml *m, const tg_imzml_options *options,
 static tg_status open_all(tg_imzml *m, const tg_imzml_options *options, const tg_cancel *cancel,
                           tg_error *err)
 {
+    TG_TRY(reserve(m, tg_store_own_bytes(m->source.store), err));
     TG_TRY(tg_store_size(m->source.store, m->source.ibd_key, &m->ibd_bytes, cancel, err));
     tg_status st = read_document(m, options, cancel, err);
     if (st == TG_OK && m->n_spectra == 0)

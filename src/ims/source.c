@@ -1,6 +1,8 @@
 /* ims/source.c - opens the store in which an .imzML and its .ibd lie. */
 #include "ims/source.h"
 
+#include "store/url.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -25,8 +27,10 @@ tg_status tg_ims_open_parent(const char *url, const tg_store_options *options, t
 {
     const char *bar = strrchr(url, '|');
     const char *slash = strrchr(bar != NULL ? bar : url, '/');
+    const char *scheme = strstr(url, "://");
     TG_AUTO(tg_str) root = NULL;
     TG_AUTO(tg_str) prefix = NULL;
+    TG_AUTO(tg_str) decoded = NULL;
     const char *name = url;
 
     if (bar != NULL) {
@@ -34,9 +38,15 @@ tg_status tg_ims_open_parent(const char *url, const tg_store_options *options, t
         name = "";
     } else if (slash == NULL) {
         root = tg_strdup(".");
+    } else if (scheme != NULL && slash < scheme + 3) {
+        return tg_fail(err, TG_INVALID, "'%.200s' names a host and no file", url);
     } else {
         root = copy_n(url, slash == url ? 1 : (size_t)(slash - url));
         name = slash + 1;
+    }
+    if (scheme != NULL && bar == NULL) {
+        TG_TRY(tg_url_decode(&decoded, name, err));
+        name = decoded;
     }
     if (root == NULL)
         return no_memory(err);
@@ -95,6 +105,13 @@ static tg_status find_ibd(tg_ims_source *s, const tg_cancel *cancel, tg_error *e
     if (folder == NULL)
         return no_memory(err);
     st = tg_store_list(s->store, folder, look, &look_for, cancel, NULL);
+    if (st == TG_UNSUPPORTED) { /* no list to look at: the one other way that it is written */
+        memcpy(key + stem, ".IBD", 5);
+        st = tg_store_size(s->store, key, &size, cancel, err);
+        if (st != TG_NOT_FOUND)
+            return st;
+        memcpy(key + stem, ".ibd", 5);
+    }
     if (look_for.failed)
         return no_memory(err);
     if (st != TG_OK || look_for.found == NULL)

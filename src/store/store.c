@@ -113,6 +113,8 @@ tg_status tg_store_get_into(tg_store *s, const char *key, tg_range range, void *
 
 /* The value may be replaced by a longer one between two looks at it. */
 #define GET_TRIES 4
+/* Where each look is a round trip, values up to this size are read without one. */
+#define UNSEEN_BYTES ((size_t)64 << 10)
 
 tg_status tg_store_get(tg_store *s, const char *key, tg_range range, size_t limit, tg_buf *out,
                        const tg_cancel *cancel, tg_error *err)
@@ -123,6 +125,8 @@ tg_status tg_store_get(tg_store *s, const char *key, tg_range range, size_t limi
 
     if (range.kind == TG_RANGE_AT) { /* the one range whose length needs no look */
         len = range.len;
+    } else if ((tg_store_caps(s) & TG_STORE_IS_REMOTE) != 0) {
+        len = limit < UNSEEN_BYTES ? limit : UNSEEN_BYTES;
     } else {
         TG_TRY(tg_store_size(s, key, &size, cancel, err));
         TG_TRY(tg_range_resolve(range, size, &offset, &len, err));
@@ -252,6 +256,11 @@ void tg_store_free(tg_store *s)
 uint32_t tg_store_caps(const tg_store *s)
 {
     return s->inner != NULL ? tg_store_caps(s->inner) : s->caps;
+}
+
+uint64_t tg_store_own_bytes(const tg_store *s)
+{
+    return s->inner != NULL ? tg_store_own_bytes(s->inner) : s->own_bytes;
 }
 
 int tg_store_dir(const tg_store *s)

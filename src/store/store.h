@@ -72,9 +72,18 @@ enum { /* what a backend can do beyond get, put, list */
        TG_STORE_CAN_PUT_NEW = 4,
        TG_STORE_CAN_WRITE_AT = 8,    /* objects: write_at, and sync before seal */
        TG_STORE_CAN_BE_VISIBLE = 16, /* objects that readers see while they grow */
-       TG_STORE_IS_LOCAL = 32        /* a path below tg_store_dir() */
+       TG_STORE_IS_LOCAL = 32,       /* a path below tg_store_dir() */
+       TG_STORE_IS_REMOTE = 64       /* each call is a round trip */
 };
 uint32_t tg_store_caps(const tg_store *s);
+/* Memory that a store takes beside what it is lent: a job reserves it. */
+uint64_t tg_store_own_bytes(const tg_store *s);
+
+/* What went over the network: requests (those tried again count again), and bytes of values. */
+typedef struct tg_store_net {
+    uint64_t requests, retries, bytes;
+} tg_store_net;
+tg_store_net tg_store_net_used(const tg_store *s); /* zeros: not a store of that kind */
 
 /* --- Values too large to hold: the object writer ------------------------- */
 
@@ -147,10 +156,11 @@ TG_MUST_USE tg_status tg_store_put_how(tg_store *s, const char *key, const void 
 struct tg_store {
     const tg_store_ops *ops;
     uint32_t caps;
-    char *what;       /* tg_store_describe(); freed by tg_store_free() */
-    tg_store *inner;  /* of a wrapper: asked for all that the wrapper does not say */
-    int dir;          /* tg_store_dir(): the backend's, -1 if it is not local */
-    const char *path; /* tg_store_path(): the backend's */
+    char *what;         /* tg_store_describe(); freed by tg_store_free() */
+    tg_store *inner;    /* of a wrapper: asked for all that the wrapper does not say */
+    int dir;            /* tg_store_dir(): the backend's, -1 if it is not local */
+    uint64_t own_bytes; /* tg_store_own_bytes() */
+    const char *path;   /* tg_store_path(): the backend's */
 };
 
 void tg_store_init(tg_store *s, const tg_store_ops *ops);
@@ -188,6 +198,12 @@ TG_MUST_USE tg_status tg_store_open_fs(tg_store **out, const char *root,
  * at close. */
 TG_MUST_USE tg_status tg_store_open_zip(tg_store **out, const char *path,
                                         const tg_store_options *options, tg_error *err);
+
+/* What lies below scheme://path, to be read. TG_UNSUPPORTED: built without libcurl, or it is
+ * not there. A value is taken for the same while its ETag (else Last-Modified) and size are:
+ * another one is TG_CORRUPT, never mixed in. Failures of the network are tried again. */
+TG_MUST_USE tg_status tg_store_open_http(tg_store **out, const char *scheme, const char *path,
+                                         const tg_store_options *options, tg_error *err);
 
 /* Wrappers. inner stays the caller's and must outlive the wrapper. */
 /* gets: ranges of one call are one each, neighbours together one. */

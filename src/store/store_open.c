@@ -69,12 +69,15 @@ static tg_status open_memory(const tg_url *u, const tg_store_options *options, t
 static tg_status open_url(const tg_url *u, const tg_store_options *options, tg_store **out,
                           tg_error *err)
 {
-    static const char *const remote[] = {"s3", "s3+http", "s3+https", "gs", "http", "https"};
+    static const char *const remote[] = {"s3", "s3+http", "s3+https", "gs"};
 
     if (strcmp(u->scheme, "file") == 0)
         return open_file(u, options, out, err);
     if (strcmp(u->scheme, "memory") == 0)
         return open_memory(u, options, out, err);
+    if (strcmp(u->scheme, "http") == 0 || strcmp(u->scheme, "https") == 0)
+        return u->zip ? tg_fail(err, TG_UNSUPPORTED, "a ZIP must be a file")
+                      : tg_store_open_http(out, u->scheme, u->path, options, err);
     for (size_t i = 0; i < sizeof remote / sizeof remote[0]; i++) {
         if (strcmp(u->scheme, remote[i]) == 0)
             return tg_fail(err, TG_UNSUPPORTED, "%s://%s: %s stores are not built in",
@@ -96,7 +99,8 @@ tg_status tg_store_open(const char *url, const tg_store_options *options, tg_sto
                        url);
     tg_status st = open_url(&u, options, &s, err);
     if (st != TG_OK) {
-        tg_error_at(err, url, TG_NO_OFFSET);
+        TG_AUTO(tg_str) shown = tg_store_url_shown(url);
+        tg_error_at(err, shown, TG_NO_OFFSET);
         return st;
     }
     if (prefix != NULL)

@@ -202,3 +202,27 @@ tg_status tg_url_parse(tg_url *out, const char *text, tg_error *err)
     u = (tg_url){0};
     return TG_OK;
 }
+
+tg_status tg_url_decode(char **out, const char *text, tg_error *err)
+{
+    TG_AUTO(tg_text) t = {0};
+    TG_TRY(decode(&t, text, strlen(text), err));
+    *out = tg_text_steal(&t);
+    return TG_OK;
+}
+
+char *tg_store_url_shown(const char *url)
+{
+    char *shown = tg_strdup(url);
+    char *host = shown == NULL ? NULL : strstr(shown, "://");
+
+    if (host == NULL)
+        return shown;
+    host += 3;
+    char *end = host + strcspn(host, "/|"), *at = end;
+    while (at > host && at[-1] != '@')
+        at--;
+    if (at > host)
+        memmove(host, at, strlen(at) + 1);
+    return shown;
+}

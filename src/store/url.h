@@ -22,6 +22,8 @@ typedef struct tg_url {
 
 /* TG_INVALID, TG_UNSUPPORTED (an adapter that is not here) with the part it is about. */
 TG_MUST_USE tg_status tg_url_parse(tg_url *out, const char *text, tg_error *err);
+/* Percent signs of part of a URL's path taken as the bytes they stand for. *out: tg_free(). */
+TG_MUST_USE tg_status tg_url_decode(char **out, const char *text, tg_error *err);
 void tg_url_free(tg_url *u);
 static inline void tg_url_auto(tg_url *u)
 {

@@ -387,7 +387,11 @@ tg_status tg_copy(tg_runtime *rt, tg_store *src, const char *src_path, tg_store 
     j.dst_path = to;
     j.reporter = reporter;
     j.committed_ns = tg_clock_ns();
+    tg_budget *budget = tg_runtime_budget(rt);
+    const uint64_t own = tg_store_own_bytes(src);
+    TG_TRY(tg_budget_reserve(budget, own, "connections", err));
     tg_status st = run(&j, &n, err);
+    tg_budget_release(budget, own);
     copy_log_free(&j.log);
     report(&j, &n, &w, result);
     return st;

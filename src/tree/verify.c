@@ -96,7 +96,13 @@ tg_status tg_verify(tg_runtime *rt, tg_store *store, const char *path, tg_verify
     TG_TRY(tg_path_normalise(clean, sizeof clean, path, err));
     TG_TRY(tg_reporter_new(&reporter, progress, progress_user, "verify", 0, err));
     j.reporter = reporter;
-    TG_TRY(walk(&j, clean, err));
+    tg_budget *budget = tg_runtime_budget(rt);
+    const uint64_t own = tg_store_own_bytes(store);
+    TG_TRY(tg_budget_reserve(budget, own, "connections", err));
+    tg_status st = walk(&j, clean, err);
+    tg_budget_release(budget, own);
+    if (st != TG_OK)
+        return st;
     memcpy(result, &j.result, size < sizeof j.result ? size : sizeof j.result);
     result->size = size;
     return TG_OK;

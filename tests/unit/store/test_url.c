@@ -118,7 +118,10 @@ static void opens_what_is_named(void)
         {"memory://m", false, TG_STORE_READ, TG_NOT_FOUND, "memory://m"},
         {"memory://m|zip:", false, TG_STORE_CREATE, TG_UNSUPPORTED, "ZIP"},
         {"s3://bucket/key", false, TG_STORE_READ, TG_UNSUPPORTED, "not built in"},
-        {"https://h/x.zarr", false, TG_STORE_READ, TG_UNSUPPORTED, "not built in"},
+        {"https://h/x.zarr", false, TG_STORE_CREATE, TG_UNSUPPORTED, "https"},
+        {"http://h/x.zarr?a=b", false, TG_STORE_READ, TG_INVALID, "'?'"},
+        {"http:///x.zarr", false, TG_STORE_READ, TG_INVALID, "host"},
+        {"http://u:secret@/x.zarr", false, TG_STORE_READ, TG_INVALID, "host"},
         {"ftp://h/x.zarr", false, TG_STORE_READ, TG_UNSUPPORTED, "'ftp'"},
     };
     char folder[TEST_PATH];
