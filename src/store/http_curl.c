@@ -10,6 +10,7 @@
 
 #include <curl/curl.h>
 #include <dlfcn.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -268,9 +269,8 @@ static tg_status send_request(slot *s)
     if (f->range.kind == TG_RANGE_LAST)
         (void)snprintf(range, sizeof range, "-%llu", (unsigned long long)f->range.len);
     else if (f->range.kind == TG_RANGE_AT)
-        (void)snprintf(range, sizeof range, "%llu-%llu",
-                       (unsigned long long)(f->range.offset + f->got),
-                       (unsigned long long)(f->range.offset + f->range.len - 1));
+        (void)snprintf(range, sizeof range, "%" PRIu64 "-%" PRIu64, f->range.offset + f->got,
+                       f->range.offset + f->range.len - 1);
     CURLcode set = curl.easy_setopt(s->easy, CURLOPT_RANGE, range[0] == '\0' ? NULL : range);
     tg_http_head_begin(&s->head);
     s->answered = s->retry = s->unwanted = false;

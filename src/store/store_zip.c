@@ -1,6 +1,7 @@
 /* store/store_zip.c - a ZIP file as a store: read in place, appended to, its
  * directory written at close. */
 #include "store/zip.h"
+#include "store/zip_format.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,10 +24,9 @@ static tg_status zip_get_into(tg_store *s, const char *key, tg_range range, void
     zip_store *z = (zip_store *)s;
     zip_entry e;
 
-    (void)cancel;
     TG_TRY(find(z, key, &e, err));
     uint64_t limit = e.added ? INT64_MAX : z->old.at;
-    TG_TRY(tg_zip_read(z->fd, &e, key, limit, range, dst, cap, n, err));
+    TG_TRY(tg_zip_read(z, &e, key, limit, range, dst, cap, n, cancel, err));
     if (total != NULL)
         *total = e.size;
     return TG_OK;
@@ -102,6 +102,9 @@ static void zip_free(tg_store *s)
     tg_zip_dir_free(&z->dir);
     tg_cond_destroy(&z->idle);
     tg_mutex_destroy(&z->lock);
+    for (size_t i = 0; i < TG_ZIP_PARTS; i++)
+        tg_inflater_free(z->parts[i].inflater);
+    tg_mutex_destroy(&z->inflating);
     tg_free(z->path);
     tg_free(z);
 }
@@ -145,6 +148,7 @@ static tg_status zip_new(zip_store **out, const char *path, bool no_sync, tg_err
         return tg_fail(err, TG_NO_MEMORY, "no memory for a store");
     tg_store_init(s, &zip_ops);
     tg_mutex_init(&z->lock);
+    tg_mutex_init(&z->inflating);
     tg_cond_init(&z->idle);
     z->fd = z->out_fd = -1;
     z->no_sync = no_sync;
@@ -162,6 +166,8 @@ static tg_status enter_record(void *user, const zip_central *c, tg_error *err)
     zip_store *z = user;
     if (c->name[c->name_len - 1] == '/') /* a directory holds nothing */
         return TG_OK;
+    if (c->entry.method == ZIP_DEFLATED && c->entry.size > TG_ZIP_SMALL)
+        z->base.own_bytes = TG_ZIP_PARTS * TG_INFLATER_BYTES;
     return tg_zip_dir_set(&z->dir, c->name, c->name_len, c->entry, err);
 }
 

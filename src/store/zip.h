@@ -11,6 +11,7 @@
 #include "base/sync.h"
 #include "base/sys.h"
 #include "store/file_io.h"
+#include "store/inflater.h"
 #include "store/store.h"
 #include "store/zip_dir.h"
 #include "store/zip_write.h"
@@ -25,6 +26,15 @@ typedef struct zip_end {
     uint16_t comment_len;
 } zip_end;
 
+/* Values read in part, with what was learnt of them: an .imzML and its .ibd, say. */
+#define TG_ZIP_PARTS 2
+/* Smaller deflated values are inflated whole where a part is wanted. */
+#define TG_ZIP_SMALL ((uint64_t)1 << 20)
+typedef struct zip_part {
+    tg_inflater *inflater; /* NULL: free */
+    uint64_t header;       /* of the entry */
+} zip_part;
+
 typedef struct zip_store {
     tg_store base;
     char *path;
@@ -37,6 +47,10 @@ typedef struct zip_store {
     zip_dir dir;
     tg_cond idle;
     bool busy; /* a thread writes: it alone uses what follows */
+
+    tg_mutex inflating; /* guards the next two; held while reading */
+    zip_part parts[TG_ZIP_PARTS];
+    uint32_t part_turn;
 
     int out_fd; /* -1: opened for reading */
     tg_appender out;
@@ -72,9 +86,9 @@ TG_MUST_USE tg_status tg_zip_each_central(int fd, const zip_end *end, zip_centra
 TG_MUST_USE tg_status tg_zip_locate(int fd, const zip_entry *e, const char *name,
                                     uint64_t *data, tg_error *err);
 /* limit: no entry's data ends beyond this byte. */
-TG_MUST_USE tg_status tg_zip_read(int fd, const zip_entry *e, const char *name, uint64_t limit,
-                                  tg_range range, void *dst, size_t cap, size_t *n,
-                                  tg_error *err);
+TG_MUST_USE tg_status tg_zip_read(zip_store *z, const zip_entry *e, const char *name,
+                                  uint64_t limit, tg_range range, void *dst, size_t cap,
+                                  size_t *n, const tg_cancel *cancel, tg_error *err);
 
 /* --- zip_write.c ---------------------------------------------------------------- */
 

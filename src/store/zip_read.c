@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* Reading part of a compressed entry makes the whole of it in memory. */
-#define PART_OF_COMPRESSED_MAX ((uint64_t)256 << 20)
+/* What is stored in at most so many bytes is inflated at once where all of it is wanted. */
+#define AT_ONCE_MAX ((uint64_t)16 << 20)
 
 static tg_status bad(tg_error *err, const zip_entry *e, const char *name, const char *what)
 {
@@ -74,17 +74,48 @@ static tg_status inflate_entry(int fd, const zip_entry *e, const char *name, uin
     return check_crc(e, name, dst, err);
 }
 
-static tg_status read_deflated(int fd, const zip_entry *e, const char *name, uint64_t data,
-                               uint64_t offset, size_t len, void *dst, tg_error *err)
+static zip_part *find_part(zip_store *z, const zip_entry *e)
 {
+    for (size_t i = 0; i < TG_ZIP_PARTS; i++)
+        if (z->parts[i].inflater != NULL && z->parts[i].header == e->header)
+            return &z->parts[i];
+    return NULL;
+}
+
+/* A part of a large value, by the inflater that knows it already if there is one. */
+static tg_status read_large(zip_store *z, const zip_entry *e, const char *name, uint64_t data,
+                            uint64_t offset, size_t len, void *dst, const tg_cancel *cancel,
+                            tg_error *err)
+{
+    const tg_deflated of = {z->fd, data, e->stored, e->size, e->crc};
+
+    TG_LOCKED_FOR_IO(&z->inflating);
+    zip_part *p = find_part(z, e);
+    if (p == NULL) {
+        p = &z->parts[z->part_turn++ % TG_ZIP_PARTS];
+        tg_inflater_free(p->inflater);
+        *p = (zip_part){NULL, e->header};
+        TG_TRY(tg_inflater_new(&p->inflater, &of, err));
+    }
+    tg_status st = tg_inflater_read(p->inflater, offset, len, dst, name, cancel, err);
+    if (st != TG_OK) {
+        tg_inflater_free(p->inflater);
+        *p = (zip_part){NULL, 0};
+    }
+    return st;
+}
+
+static tg_status read_deflated(zip_store *z, const zip_entry *e, const char *name,
+                               uint64_t data, uint64_t offset, size_t len, void *dst,
+                               const tg_cancel *cancel, tg_error *err)
+{
+    const int fd = z->fd;
     TG_AUTO(tg_buf) whole = {0};
 
-    if (len == e->size)
+    if (len == e->size && e->stored <= AT_ONCE_MAX)
         return inflate_entry(fd, e, name, data, dst, err);
-    if (e->size > PART_OF_COMPRESSED_MAX)
-        return tg_fail(err, TG_UNSUPPORTED,
-                       "entry '%s' is compressed and has %llu bytes: no part of it can be read",
-                       name, (unsigned long long)e->size);
+    if (e->size > TG_ZIP_SMALL)
+        return read_large(z, e, name, data, offset, len, dst, cancel, err);
     TG_TRY(tg_buf_resize(&whole, (size_t)e->size, err));
     TG_TRY(inflate_entry(fd, e, name, data, whole.data, err));
     memcpy(dst, whole.data + offset, len);
@@ -104,9 +135,11 @@ static tg_status check_kind(const zip_entry *e, const char *name, tg_error *err)
     return TG_OK;
 }
 
-tg_status tg_zip_read(int fd, const zip_entry *e, const char *name, uint64_t limit,
-                      tg_range range, void *dst, size_t cap, size_t *n, tg_error *err)
+tg_status tg_zip_read(zip_store *z, const zip_entry *e, const char *name, uint64_t limit,
+                      tg_range range, void *dst, size_t cap, size_t *n, const tg_cancel *cancel,
+                      tg_error *err)
 {
+    const int fd = z->fd;
     uint64_t offset, len, data;
 
     TG_TRY(check_kind(e, name, err));
@@ -120,7 +153,7 @@ tg_status tg_zip_read(int fd, const zip_entry *e, const char *name, uint64_t lim
     if (data > limit || e->stored > limit - data)
         return bad(err, e, name, "its data would end beyond the directory's beginning");
     if (e->method == ZIP_DEFLATED) {
-        TG_TRY(read_deflated(fd, e, name, data, offset, (size_t)len, dst, err));
+        TG_TRY(read_deflated(z, e, name, data, offset, (size_t)len, dst, cancel, err));
     } else {
         TG_TRY(tg_fd_read_at(fd, dst, (size_t)len, data + offset, name, err));
         if (len == e->size) /* else there is nothing to hold it against */
