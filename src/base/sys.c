@@ -64,6 +64,7 @@ const tg_sys tg_sys_kernel = {
     .stat_at = fstatat,
     .open_beneath = tg_kernel_open_beneath,
     .rename_new_at = tg_kernel_rename_new,
+    .swap_at = tg_kernel_swap,
     .direct_align = tg_kernel_direct_align,
     .set_direct = tg_kernel_set_direct,
     .write_out = tg_kernel_write_out,
@@ -197,6 +198,11 @@ int tg_sys_open_beneath(int dir, const char *path, int flags, mode_t mode)
 int tg_sys_rename_new(int old_dir, const char *old_path, int new_dir, const char *new_path)
 {
     return unlocked()->rename_new_at(old_dir, old_path, new_dir, new_path);
+}
+
+int tg_sys_swap(int dir, const char *a, const char *b)
+{
+    return unlocked()->swap_at(dir, a, b);
 }
 
 int tg_sys_direct_align(int fd, uint32_t *memory, uint32_t *offset)

@@ -37,6 +37,7 @@ typedef struct tg_sys {
     int (*stat_at)(int dir, const char *path, struct stat *st, int flags);
     int (*open_beneath)(int dir, const char *path, int flags, mode_t mode);
     int (*rename_new_at)(int old_dir, const char *old_path, int new_dir, const char *new_path);
+    int (*swap_at)(int dir, const char *a, const char *b);
     int (*direct_align)(int fd, uint32_t *memory, uint32_t *offset);
     int (*set_direct)(int fd, bool on);
     int (*write_out)(int fd, off_t offset, off_t len, bool wait);
@@ -76,6 +77,9 @@ int tg_sys_stat(int dir, const char *path, struct stat *st, int flags);
 int tg_sys_open_beneath(int dir, const char *path, int flags, mode_t mode);
 /* Rename only if new_path is free (EEXIST). EINVAL, ENOSYS: the file system cannot. */
 int tg_sys_rename_new(int old_dir, const char *old_path, int new_dir, const char *new_path);
+/* Each of two names in a directory becomes that of what the other named, at one moment. ENOENT:
+ * one of them names nothing; EINVAL, ENOSYS: the file system cannot. */
+int tg_sys_swap(int dir, const char *a, const char *b);
 /* What O_DIRECT asks of addresses and of offsets and lengths; 0, 0: the file system says it has
  * none. ENOSYS: this kernel cannot tell. */
 int tg_sys_direct_align(int fd, uint32_t *memory, uint32_t *offset);

@@ -99,16 +99,26 @@ int tg_kernel_open_beneath(int dir, const char *path, int flags, mode_t mode)
     return tg_kernel_walk_beneath(dir, path, flags, mode);
 }
 
-int tg_kernel_rename_new(int old_dir, const char *old_path, int new_dir, const char *new_path)
+static int rename_by(int old_dir, const char *old_path, int new_dir, const char *new_path,
+                     unsigned how)
 {
 #ifdef SYS_renameat2
-    return (int)syscall(SYS_renameat2, old_dir, old_path, new_dir, new_path,
-                        1U /* NOREPLACE */);
+    return (int)syscall(SYS_renameat2, old_dir, old_path, new_dir, new_path, how);
 #else
-    (void)old_dir, (void)old_path, (void)new_dir, (void)new_path;
+    (void)old_dir, (void)old_path, (void)new_dir, (void)new_path, (void)how;
     errno = ENOSYS;
     return -1;
 #endif
+}
+
+int tg_kernel_rename_new(int old_dir, const char *old_path, int new_dir, const char *new_path)
+{
+    return rename_by(old_dir, old_path, new_dir, new_path, 1U /* NOREPLACE */);
+}
+
+int tg_kernel_swap(int dir, const char *a, const char *b)
+{
+    return rename_by(dir, a, dir, b, 2U /* EXCHANGE */);
 }
 
 #ifdef STATX_DIOALIGN

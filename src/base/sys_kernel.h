@@ -11,6 +11,7 @@ int tg_kernel_open_beneath(int dir, const char *path, int flags, mode_t mode);
 /* What open_beneath does where there is no openat2: here for its test. */
 int tg_kernel_walk_beneath(int dir, const char *path, int flags, mode_t mode);
 int tg_kernel_rename_new(int old_dir, const char *old_path, int new_dir, const char *new_path);
+int tg_kernel_swap(int dir, const char *a, const char *b);
 int tg_kernel_direct_align(int fd, uint32_t *memory, uint32_t *offset);
 int tg_kernel_set_direct(int fd, bool on);
 int tg_kernel_write_out(int fd, off_t offset, off_t len, bool wait);

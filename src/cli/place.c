@@ -49,6 +49,14 @@ static bool is_there(const char *path)
     return lstat(path, &st) == 0;
 }
 
+static bool is_store_name(const char *folder, size_t len)
+{
+    static const char end[] = ".zarr";
+    const size_t n = sizeof end - 1;
+
+    return len > n && memcmp(folder + len - n, end, n) == 0;
+}
+
 /* Length of the part of a path that is the store's root. */
 static size_t root_length(const char *path)
 {
@@ -72,8 +80,8 @@ static size_t root_length(const char *path)
         const char *leaf = path + len + strspn(path + len, "/");
         if (leaf[0] == '.' || (!is_group_folder(folder) && is_there(folder)))
             return root;
-        if (is_there(folder)) /* else it is to become a group of what lies above */
-            root = len;
+        if (is_there(folder) || is_store_name(folder, len))
+            root = len; /* else it is to become a group of what lies above */
     }
 }
 
@@ -88,6 +96,7 @@ static tg_status open_root(cli *c, const char *path, tg_store_mode mode, cli_pla
         return cli_fail(&c->err, TG_INVALID, "a path of more than %d bytes", PATH_BYTES - 1);
     memcpy(root, path, n);
     root[n] = '\0';
+    place->root_bytes = mode == TG_STORE_OPEN_OR_CREATE && !is_there(root) ? n : 0;
     const char *inner = path + n + strspn(path + n, "/");
     tg_status st = tg_store_open(root, &options, &place->store, &place->prefix, &c->err);
     if (st == TG_OK && (place->prefix == NULL || inner[0] != '\0')) {
@@ -118,14 +127,18 @@ void place_undo(cli *c, const char *path, cli_place *place)
 {
     struct stat st;
 
+    char root[PATH_BYTES];
+
     (void)c;
     place_close(place);
-    if (!place->made || lstat(path, &st) != 0)
+    if (!place->made)
         return;
-    if (S_ISDIR(st.st_mode))
-        (void)rmdir(path); /* only if it is empty, as we made it */
-    else if (S_ISREG(st.st_mode))
+    if (lstat(path, &st) == 0 && S_ISREG(st.st_mode))
         (void)unlink(path);
+    (void)rmdir(path); /* only if it is empty, as we made it */
+    memcpy(root, path, place->root_bytes);
+    root[place->root_bytes] = '\0';
+    (void)rmdir(root);
     place->made = false;
 }
 

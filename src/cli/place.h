@@ -8,8 +8,9 @@
 
 typedef struct cli_place {
     tg_store *store;
-    char *prefix; /* the node within the store, "" for its root */
-    bool made;    /* the store was not there before */
+    char *prefix;      /* the node within the store, "" for its root */
+    bool made;         /* the store was not there before */
+    size_t root_bytes; /* of the path: a store's root that was not there; 0: it was */
 } cli_place;
 
 /* On failure c->err says why; it names recover where a recorder's journal explains it. */
@@ -22,8 +23,9 @@ TG_MUST_USE tg_status place_open_around(cli *c, const char *path, cli_place *pla
 
 /* A place to write to. In a directory the store's root is the outermost group that the path
  * lies in without a gap ("x.zarr/a/b": x.zarr), so that what is kept at the root (ancestors,
- * consolidated metadata) follows. make: what is not there is made, and place_undo() takes it
- * away again as long as nothing was written. */
+ * consolidated metadata) follows; of what is not there, the first folder named "*.zarr". make:
+ * what is not there is made, and place_undo() takes it away again as long as nothing was
+ * written. */
 TG_MUST_USE tg_status place_open_writing(cli *c, const char *path, bool make, cli_place *place);
 void place_undo(cli *c, const char *path, cli_place *place);
 /* May a node be made here? TG_EXISTS: not in the middle of files that are no Zarr, nor (unless

@@ -381,16 +381,24 @@ tg_status tg_roi_make_tables(tg_store *store, const char *tables, int format,
     return st == TG_EXISTS ? TG_OK : st;
 }
 
-static tg_status write_backend(const rows *r, tg_store *store, const char *path,
-                               const char *attributes, const char *backend,
-                               const tg_roi_table_options *o, const tg_cancel *cancel,
-                               tg_error *err)
+/* A table to be made, wherever. */
+typedef struct new_table {
+    const rows *r;
+    tg_store *store;
+    const char *attributes, *backend;
+    const tg_roi_table_options *o;
+} new_table;
+
+static tg_status make_table(void *user, const char *path, const tg_cancel *cancel,
+                            tg_error *err)
 {
-    if (strcmp(backend, "anndata") == 0)
-        return write_anndata(r, store, path, attributes, o, cancel, err);
-    if (strcmp(backend, "csv") == 0)
-        return write_csv(r, store, path, attributes, o->format, cancel, err);
-    return write_json(r, store, path, attributes, o->format, cancel, err);
+    const new_table *t = user;
+
+    if (strcmp(t->backend, "anndata") == 0)
+        return write_anndata(t->r, t->store, path, t->attributes, t->o, cancel, err);
+    if (strcmp(t->backend, "csv") == 0)
+        return write_csv(t->r, t->store, path, t->attributes, t->o->format, cancel, err);
+    return write_json(t->r, t->store, path, t->attributes, t->o->format, cancel, err);
 }
 
 tg_status tg_roi_write_table(const tg_roi_set *s, tg_store *store, const char *image,
@@ -412,8 +420,8 @@ tg_status tg_roi_write_table(const tg_roi_set *s, tg_store *store, const char *i
     TG_TRY(find_axes(&r, o->level, err));
     TG_TRY(table_attributes(&r, s, image, backend, &attributes, err));
     TG_TRY(tg_roi_make_tables(store, tables, o->format, cancel, err));
-    if (o->overwrite)
-        TG_TRY(tg_node_remove(store, path, cancel, err));
-    TG_TRY(write_backend(&r, store, path, attributes, backend, o, cancel, err));
+    new_table t = {&r, store, attributes, backend, o};
+    TG_TRY(o->overwrite ? tg_node_replace(store, path, make_table, &t, cancel, err)
+                        : make_table(&t, path, cancel, err));
     return tg_roi_list_table(store, tables, name, cancel, err);
 }

@@ -529,8 +529,7 @@ static tg_status write_anndata(const table *t, const tg_row_target *to, const ch
                                   .n_obs_columns = obs_columns(t, columns),
                                   .obs_index = by_label(t) ? "label" : "row",
                                   .chunk_rows = BLOCK_ROWS,
-                                  .attributes = attributes,
-                                  .overwrite = true};
+                                  .attributes = attributes};
 
     if (r == NULL)
         return tg_fail(err, TG_NO_MEMORY, "table");
@@ -567,23 +566,38 @@ static tg_status write_json_group(const table *t, const tg_row_target *to, const
     return tg_group_create(to->store, key, to->format, k.text.data, t->cancel, err);
 }
 
+/* A table to be made, wherever. */
+typedef struct new_table {
+    const table *t;
+    const tg_row_target *to;
+    const char *attributes;
+} new_table;
+
+static tg_status make_table(void *user, const char *path, const tg_cancel *cancel,
+                            tg_error *err)
+{
+    const new_table *n = user;
+    const tg_row_target *to = n->to;
+    char key[1600];
+
+    if (strcmp(to->backend, "anndata") == 0)
+        return write_anndata(n->t, to, path, n->attributes, err);
+    TG_TRY(tg_group_create(to->store, path, to->format, n->attributes, cancel, err));
+    TG_TRY(tg_path_join(key, sizeof key, path, "table.csv", err));
+    return strcmp(to->backend, "csv") == 0 ? write_object(n->t, to->store, key, write_csv, err)
+                                           : write_json_group(n->t, to, path, err);
+}
+
 static tg_status write_table(const table *t, const tg_row_target *to, tg_error *err)
 {
     TG_AUTO(tg_str) attributes = NULL;
-    char tables[1200], path[1400], key[1600];
+    char tables[1200], path[1400];
 
     TG_TRY(table_path(to, tables, path, err));
     TG_TRY(table_attributes(t, to, &attributes, err));
     TG_TRY(tg_roi_make_tables(to->store, tables, to->format, t->cancel, err));
-    TG_TRY(tg_node_remove(to->store, path, t->cancel, err));
-    if (strcmp(to->backend, "anndata") == 0) {
-        TG_TRY(write_anndata(t, to, path, attributes, err));
-    } else {
-        TG_TRY(tg_group_create(to->store, path, to->format, attributes, t->cancel, err));
-        TG_TRY(tg_path_join(key, sizeof key, path, "table.csv", err));
-        TG_TRY(strcmp(to->backend, "csv") == 0 ? write_object(t, to->store, key, write_csv, err)
-                                               : write_json_group(t, to, path, err));
-    }
+    new_table n = {t, to, attributes};
+    TG_TRY(tg_node_replace(to->store, path, make_table, &n, t->cancel, err));
     return tg_roi_list_table(to->store, tables, to->name, t->cancel, err);
 }
 

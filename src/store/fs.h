@@ -14,7 +14,7 @@
 
 #include <stdatomic.h>
 
-#define FS_TMP_PREFIX    ".tg-tmp-"
+#define FS_TMP_PREFIX    TG_STORE_TMP_PREFIX
 #define FS_TMP_BYTES     64                /* room for a temporary name */
 #define FS_DIRECT_MIN    ((size_t)1 << 20) /* puts below this go through the page cache */
 #define FS_STAGING_KEPT  4                 /* staging blocks that a store keeps */

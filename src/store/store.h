@@ -11,6 +11,9 @@
 
 TG_DEFINE_AUTO_PTR(tg_store, tg_store_free)
 
+/* Names that begin so are of what is being written: no list shows them. */
+#define TG_STORE_TMP_PREFIX ".tg-tmp-"
+
 /* Which bytes of a value to read. A shard's index sits at the end of the
  * value, whose length a reader does not know: hence `last`. */
 typedef struct tg_range {

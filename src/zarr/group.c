@@ -1,9 +1,13 @@
 /* Making and changing groups and attributes: one document at a time, each put
  * whole, so that a reader sees the old node or the new one. */
+#include "base/sys.h"
 #include "base/text.h"
 #include "zarr/meta.h"
 #include "zarr/node.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 
 static tg_status put_text(tg_store *store, const char *path, const char *name, const char *text,
@@ -265,9 +269,10 @@ static bool collect(void *user, const char *name)
     return tg_text_status(&p->names, NULL) == TG_OK;
 }
 
-/* Depth is that of the store's own keys, which are at most a few thousand bytes long. */
-static tg_status erase_below(tg_store *store, const char *prefix, const tg_cancel *cancel,
-                             tg_error *err)
+/* Depth is that of the store's own keys, which are at most a few thousand bytes long. folders:
+ * those that are left empty go, too. */
+static tg_status erase_below(tg_store *store, const char *prefix, bool folders,
+                             const tg_cancel *cancel, tg_error *err)
 {
     TG_AUTO(pending) p = {0};
     TG_AUTO(tg_text) key = {0};
@@ -280,11 +285,13 @@ static tg_status erase_below(tg_store *store, const char *prefix, const tg_cance
         tg_text_add(&key, p.names.data + at);
         TG_TRY(tg_text_status(&key, err));
         tg_status st = key.data[key.len - 1] == '/'
-                           ? erase_below(store, key.data, cancel, err)
+                           ? erase_below(store, key.data, folders, cancel, err)
                            : tg_store_remove(store, key.data, cancel, err);
         if (st != TG_OK && st != TG_NOT_FOUND)
             return st;
     }
+    if (folders) /* one that holds what is no key stays */
+        (void)tg_sys_unlink(tg_store_dir(store), prefix, AT_REMOVEDIR);
     return TG_OK;
 }
 
@@ -324,11 +331,11 @@ tg_status tg_node_erase(tg_store *store, const char *path, const tg_cancel *canc
             return st;
     }
     if (path[0] == '\0')
-        return erase_below(store, "", cancel, err);
+        return erase_below(store, "", false, cancel, err);
     size_t len = strlen(path);
     memcpy(key, path, len);
     memcpy(key + len, "/", 2);
-    return erase_below(store, key, cancel, err);
+    return erase_below(store, key, false, cancel, err);
 }
 
 tg_status tg_node_remove(tg_store *store, const char *path, const tg_cancel *cancel,
@@ -345,5 +352,75 @@ tg_status tg_node_remove(tg_store *store, const char *path, const tg_cancel *can
     if (st != TG_OK && st != TG_CORRUPT)
         return st;
     TG_TRY(tg_node_erase(store, clean, cancel, err));
+    return tg_consolidated_drop(store, clean, cancel, err);
+}
+
+/* --- A node that takes the place of another whole ------------------------------------------
+ */
+
+enum { STAGED_BYTES = TG_PATH_BYTES + 32 };
+
+/* Its name while it is written: no list shows it, and after a kill the next one removes it. */
+static size_t staged_name(char *dst, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const size_t folder = slash == NULL ? 0 : (size_t)(slash - path) + 1;
+
+    (void)snprintf(dst, STAGED_BYTES, "%.*s" TG_STORE_TMP_PREFIX "new-%s", (int)folder, path,
+                   path + folder);
+    return folder;
+}
+
+static tg_status erase_staged(tg_store *store, const char *staged, const tg_cancel *cancel,
+                              tg_error *err)
+{
+    char prefix[STAGED_BYTES + 1];
+
+    (void)snprintf(prefix, sizeof prefix, "%s/", staged);
+    return erase_below(store, prefix, true, cancel, err);
+}
+
+static tg_status put_in_place(tg_store *store, const char *path, const char *staged,
+                              size_t folder, const tg_cancel *cancel, tg_error *err)
+{
+    const char *from = staged + folder, *to = path + folder;
+    char above[STAGED_BYTES];
+
+    (void)snprintf(above, sizeof above, "%.*s", (int)folder, path);
+    TG_AUTO(tg_fd)
+    dir = tg_sys_open_beneath(tg_store_dir(store), folder == 0 ? "." : above,
+                              O_RDONLY | O_DIRECTORY, 0);
+    if (dir < 0)
+        return tg_fail_errno(err, "open the directory of '%s'", path);
+    if (tg_sys_swap(dir, from, to) != 0) {
+        char prefix[TG_PATH_BYTES + 1];
+        (void)snprintf(prefix, sizeof prefix, "%s/", path);
+        if (errno != ENOENT) /* it cannot: for a moment there is none */
+            TG_TRY(erase_below(store, prefix, true, cancel, err));
+        if (tg_sys_rename(dir, from, dir, to) != 0)
+            return tg_fail_errno(err, "rename '%s' to '%s'", staged, path);
+    }
+    TG_TRY(tg_dir_sync(dir, path, err));
+    return erase_staged(store, staged, cancel, err);
+}
+
+tg_status tg_node_replace(tg_store *store, const char *path, tg_node_maker make, void *user,
+                          const tg_cancel *cancel, tg_error *err)
+{
+    char clean[TG_PATH_BYTES], staged[STAGED_BYTES];
+
+    TG_TRY(tg_path_normalise(clean, sizeof clean, path, err));
+    if (tg_store_dir(store) < 0 || clean[0] == '\0') {
+        TG_TRY(tg_node_remove(store, clean, cancel, err));
+        return make(user, clean, cancel, err);
+    }
+    const size_t folder = staged_name(staged, clean);
+    TG_TRY(erase_staged(store, staged, cancel, err));
+    tg_status st = make(user, staged, cancel, err);
+    if (st != TG_OK) {
+        (void)erase_staged(store, staged, NULL, NULL); /* the failure is told */
+        return st;
+    }
+    TG_TRY(put_in_place(store, clean, staged, folder, cancel, err));
     return tg_consolidated_drop(store, clean, cancel, err);
 }

@@ -47,6 +47,13 @@ TG_MUST_USE tg_status tg_array_meta_write(const tg_array_meta *m, const uint64_t
 TG_MUST_USE tg_status tg_array_meta_stored_alike(const tg_array_meta *there,
                                                  const tg_array_meta *ours, const char *path,
                                                  tg_error *err);
+/* The node at `path`, if there is one, is replaced whole by what `make` writes at the path that
+ * it is given: in a directory a reader finds all of the old one or all of the new one, whenever
+ * it looks, and what fails changes nothing. Elsewhere the old one is removed first. */
+typedef tg_status (*tg_node_maker)(void *user, const char *path, const tg_cancel *cancel,
+                                   tg_error *err);
+TG_MUST_USE tg_status tg_node_replace(tg_store *store, const char *path, tg_node_maker make,
+                                      void *user, const tg_cancel *cancel, tg_error *err);
 /* Documents of a group: v3 zarr.json; v2 .zgroup and .zattrs. */
 TG_MUST_USE tg_status tg_group_documents(int zarr_format, const tg_json *attributes, char **doc,
                                          char **attrs_doc, tg_error *err);

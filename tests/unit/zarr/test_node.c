@@ -1,6 +1,9 @@
 #include "check.h"
 #include "zarr/zarr.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
 static tg_status put(tg_store *s, const char *key, const char *text)
 {
     return tg_store_put(s, key, text, strlen(text), NULL, NULL);
@@ -318,6 +321,73 @@ static void every_store_call_may_fail(void)
     CHECK(false);
 }
 
+typedef struct making {
+    tg_store *store;
+    const char *value;
+    tg_status end;
+} making;
+
+static tg_status make_one(void *user, const char *path, const tg_cancel *cancel, tg_error *err)
+{
+    const making *m = user;
+    char key[256];
+
+    TG_TRY(tg_group_create(m->store, path, 3, "{}", cancel, err));
+    (void)snprintf(key, sizeof key, "%s/%s", path, m->value);
+    TG_TRY(tg_store_put(m->store, key, m->value, strlen(m->value), cancel, err));
+    return m->end == TG_OK ? TG_OK : tg_fail(err, m->end, "as asked");
+}
+
+static bool count_name(void *user, const char *name)
+{
+    (void)name;
+    ++*(int *)user;
+    return true;
+}
+
+/* kind 0: memory, 1: a directory, where what fails leaves the old one. */
+static void a_node_is_replaced(int kind)
+{
+    char folder[] = "/tmp/tg-node-XXXXXX";
+    const tg_store_options o = {.size = sizeof o, .mode = TG_STORE_READ_WRITE};
+    TG_AUTO_PTR(tg_store) s = NULL;
+    int n = 0;
+
+    REQUIRE(mkdtemp(folder) != NULL);
+    REQUIRE_OK(kind == 0 ? tg_store_open_mem(&s, NULL)
+                         : tg_store_open_fs(&s, folder, &o, NULL));
+    making m = {s, "old", TG_OK};
+    REQUIRE_OK(tg_node_replace(s, "t/a", make_one, &m, NULL, NULL));
+    CHECK(holds(s, "t/a/old", "old"));
+    m = (making){s, "bad", TG_IO};
+    CHECK_STATUS(tg_node_replace(s, "t/a", make_one, &m, NULL, NULL), TG_IO);
+    CHECK(has(s, "t/a/old") == (kind == 1) && has(s, "t/a/bad") == (kind == 0));
+    REQUIRE_OK(tg_node_remove(s, "t/a", NULL, NULL));
+    m = (making){s, "next", TG_OK};
+    REQUIRE_OK(tg_node_replace(s, "t/a", make_one, &m, NULL, NULL));
+    m.value = "new";
+    REQUIRE_OK(tg_node_replace(s, "t/a", make_one, &m, NULL, NULL));
+    CHECK(has(s, "t/a/new") && has(s, "t/a/zarr.json") && !has(s, "t/a/next"));
+    REQUIRE_OK(tg_store_list(s, "t/", count_name, &n, NULL, NULL));
+    CHECK(n == 2); /* a/ and zarr.json */
+    if (kind == 1) {
+        char staged[64];
+        (void)snprintf(staged, sizeof staged, "%s/t/.tg-tmp-new-a", folder);
+        CHECK(access(staged, F_OK) != 0);
+    }
+    REQUIRE_OK(tg_node_remove(s, "", NULL, NULL));
+}
+
+static void a_node_is_replaced_in_memory(void)
+{
+    a_node_is_replaced(0);
+}
+
+static void a_node_is_replaced_in_a_directory(void)
+{
+    a_node_is_replaced(1);
+}
+
 static const struct test tests[] = {
     {"k5_format_3_wins", k5_format_3_wins},
     {"what_is_no_node", what_is_no_node},
@@ -330,6 +400,8 @@ static const struct test tests[] = {
     {"attributes_of_format_2", attributes_of_format_2},
     {"every_allocation_may_fail", every_allocation_may_fail},
     {"every_store_call_may_fail", every_store_call_may_fail},
+    {"a_node_is_replaced_in_memory", a_node_is_replaced_in_memory},
+    {"a_node_is_replaced_in_a_directory", a_node_is_replaced_in_a_directory},
 };
 
 TEST_MAIN(tests)
