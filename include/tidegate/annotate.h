@@ -244,6 +244,42 @@ TG_API TG_MUST_USE tg_status tg_ims_image_formats(tg_runtime *rt,
                                                   tg_image_formats *out,
                                                   const tg_cancel *cancel, tg_error *err);
 
+/* --- Parts of an annotation, timed alone ----------------------------------------------- */
+
+enum {
+    TG_IMS_PART_XML,       /* bytes of the .imzML, read into the table of spectra */
+    TG_IMS_PART_EXPAT,     /* the same bytes, by a bare parser that does nothing with them */
+    TG_IMS_PART_SORT,      /* peaks, read, sorted and spilled: the first pass */
+    TG_IMS_PART_CENTROIDS, /* formulas */
+    TG_IMS_PART_METRICS,   /* ions of 400 pixels in each of 4 images: spectral and spatial */
+    TG_IMS_PART_CHAOS,     /* images */
+    TG_N_IMS_PARTS
+};
+
+typedef struct tg_ims_parts_options {
+    size_t size;         /* sizeof(tg_ims_parts_options) */
+    const char *data;    /* an .imzML; NULL leaves out the parts that want it */
+    const char *scratch; /* an existing folder that may be filled */
+    const char *formulas;
+    tg_annotate_instrument instrument; /* of the centroids, which have one positive charge */
+    double resolving_power;            /* at m/z 200 */
+    const float *images;               /* n_images of height rows; NULL leaves chaos out */
+    size_t n_images, height, width;
+} tg_ims_parts_options;
+
+typedef struct tg_ims_parts {
+    size_t size;                                           /* sizeof, set by the caller */
+    double count[TG_N_IMS_PARTS], seconds[TG_N_IMS_PARTS]; /* 0: left out */
+    uint64_t centroids, refused; /* of all formulas, to compare; those that have none */
+    double chaos;                /* of the first image */
+} tg_ims_parts;
+
+/* One round: each part once, in this thread. */
+TG_API TG_MUST_USE tg_status tg_ims_time_parts(tg_runtime *rt,
+                                               const tg_ims_parts_options *options,
+                                               tg_ims_parts *out, const tg_cancel *cancel,
+                                               tg_error *err);
+
 /* --- One ion ------------------------------------------------------------------ */
 
 typedef struct tg_ion_peak {

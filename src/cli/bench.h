@@ -122,7 +122,7 @@ typedef struct bench_generate {
 
 typedef struct bench_options {
     cli_common common;
-    const char *generate, *formats;
+    const char *generate, *formats, *parts;
     cli_list db;
     bench_generate made;
     const char *dir, *report, *from;

@@ -1,10 +1,11 @@
-/* cli/bench_annotate.c - bench annotate --generate: imaging mass spectrometry data with known
- * truth. */
+/* cli/bench_annotate.c - bench annotate: imaging mass spectrometry data with known truth, the
+ * formats of images compared, and the parts of an annotation timed alone. */
 #include "bench.h"
 #include "tidegate/annotate.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 static tg_status take_options(cli *c, const bench_options *o, tg_ims_generate_options *g)
 {
@@ -100,6 +101,114 @@ static int compare_formats(cli *c, const bench_options *o)
     return CLI_DONE;
 }
 
+/* --- Parts ------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *name, *unit;
+} part_names[TG_N_IMS_PARTS] = {{"xml", "bytes"},          {"expat", "bytes"},
+                                {"sort", "peaks"},         {"centroids", "formulas"},
+                                {"metrics-400px", "ions"}, {"chaos", "images"}};
+
+enum { MOST_ROUNDS = 99 };
+
+static void part_out(cli *c, int k, const tg_ims_parts *rounds, size_t n)
+{
+    double rate[MOST_ROUNDS];
+    if (!(rounds[0].seconds[k] > 0))
+        return;
+    json_open(&c->json, NULL);
+    json_text(&c->json, "name", part_names[k].name);
+    json_text(&c->json, "unit", part_names[k].unit);
+    json_double(&c->json, "count", rounds[0].count[k]);
+    json_open_list(&c->json, "rounds");
+    for (size_t i = 0; i < n; i++) {
+        rate[i] = rounds[i].count[k] / rounds[i].seconds[k];
+        json_double(&c->json, NULL, rate[i]);
+    }
+    json_close_list(&c->json);
+    const double median = bench_median(rate, n);
+    json_double(&c->json, "per_second", median);
+    json_close(&c->json);
+    if (!c->common->json)
+        (void)printf("%-14s %14.1f %s/s\n", part_names[k].name, median, part_names[k].unit);
+}
+
+static void parts_out(cli *c, const tg_ims_parts *rounds, size_t n)
+{
+    json_open_list(&c->json, "parts");
+    for (int k = 0; k < TG_N_IMS_PARTS; k++)
+        part_out(c, k, rounds, n);
+    json_close_list(&c->json);
+    json_u64(&c->json, "centroids", rounds[0].centroids);
+    json_u64(&c->json, "refused", rounds[0].refused);
+    json_double(&c->json, "chaos", rounds[0].chaos);
+    json_u64(&c->json, "rss_bytes_peak", cli_rss_peak());
+}
+
+/* Each round sorts anew, into a folder that is gone behind it. */
+static tg_status run_parts(cli *c, tg_runtime *rt, const bench_options *o,
+                           tg_ims_parts_options *p, tg_ims_parts *rounds)
+{
+    for (uint64_t i = 0; i < o->rounds; i++) {
+        char scratch[512];
+        bench_scratch_name(o->dir, scratch, sizeof scratch);
+        if (mkdir(scratch, 0777) != 0)
+            return cli_fail_errno(&c->err, scratch, "make");
+        p->scratch = scratch;
+        rounds[i] = (tg_ims_parts){.size = sizeof rounds[i]};
+        const tg_status st = tg_ims_time_parts(rt, p, &rounds[i], c->cancel, &c->err);
+        bench_remove(scratch);
+        if (st != TG_OK)
+            return st;
+    }
+    return TG_OK;
+}
+
+static tg_status take_images(cli *c, const bench_options *o, bench_pool *pool,
+                             tg_ims_parts_options *p)
+{
+    if (o->from == NULL)
+        return TG_OK;
+    if (o->shape.n != 2 || o->shape.v[0] == 0 || o->shape.v[1] == 0 || o->shape.v[0] > 8192 ||
+        o->shape.v[1] > 8192)
+        return cli_fail(&c->err, TG_INVALID,
+                        "--from: want --shape H,W of its images, at most "
+                        "8192 each");
+    p->height = (size_t)o->shape.v[0];
+    p->width = (size_t)o->shape.v[1];
+    const size_t bytes = p->height * p->width * sizeof(float);
+    const tg_status st = pool_new(pool, bytes, UINT64_MAX, BENCH_NOISE, o->from, &c->err);
+    if (st != TG_OK)
+        return st;
+    p->images = (const float *)(const void *)pool->frames;
+    p->n_images = pool->n;
+    return TG_OK;
+}
+
+static int time_parts(cli *c, const bench_options *o)
+{
+    CLI_AUTO(cli_auto_runtime) tg_runtime *rt = NULL;
+    tg_ims_parts_options p = {.size = sizeof p,
+                              .data = o->parts,
+                              .formulas = o->db.n > 0 ? o->db.item[0] : NULL,
+                              .instrument = TG_INSTRUMENT_TOF,
+                              .resolving_power = 140000};
+    static tg_ims_parts rounds[MOST_ROUNDS];
+    bench_pool pool = {0};
+
+    if (cli_runtime(c, c->common->memory, &rt) != TG_OK)
+        return CLI_USAGE;
+    tg_status st = take_images(c, o, &pool, &p);
+    if (st == TG_OK)
+        st = run_parts(c, rt, o, &p, rounds);
+    pool_free(&pool);
+    if (st != TG_OK)
+        return st == TG_CANCELLED ? CLI_TRY_AGAIN : cli_refused(c);
+    cli_no_error(c);
+    parts_out(c, rounds, (size_t)o->rounds);
+    return CLI_DONE;
+}
+
 int bench_annotate(cli *c, const bench_options *o)
 {
     CLI_AUTO(cli_auto_runtime) tg_runtime *rt = NULL;
@@ -108,9 +217,12 @@ int bench_annotate(cli *c, const bench_options *o)
 
     if (o->formats != NULL)
         return compare_formats(c, o);
+    if (o->parts != NULL)
+        return time_parts(c, o);
     if (o->generate == NULL) {
         (void)cli_fail(&c->err, TG_INVALID,
-                       "bench annotate: want --generate OUT or --formats DATA.imzML");
+                       "bench annotate: want --generate OUT, --formats DATA.imzML or --parts "
+                       "DATA.imzML");
         return CLI_USAGE;
     }
     if (take_options(c, o, &g) != TG_OK || cli_runtime(c, c->common->memory, &rt) != TG_OK)

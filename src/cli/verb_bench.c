@@ -38,7 +38,10 @@ static const cli_option options_table[] = {
      "(36,48)"},
     {"formats", CLI_TEXT, AT(formats), "DATA.imzML",
      "annotate: bytes, time and memory of ways to keep its ion images; --db FILE"},
-    {"db", CLI_LIST, AT(db), "FILE", "formats: molecule database"},
+    {"parts", CLI_TEXT, AT(parts), "DATA.imzML",
+     "annotate: its parts alone: XML, first pass of the sort, centroids (--db FILE), metrics, "
+     "chaos (--from FILE of float32 images, --shape)"},
+    {"db", CLI_LIST, AT(db), "FILE", "formats, parts: molecule database"},
     {"seed", CLI_NATURAL, AT(made.seed), "N", "generate: of all that is drawn (1)"},
     {"planes", CLI_COUNT, AT(made.depth), "N", "generate: in z (1)"},
     {"planted", CLI_NATURAL, AT(made.planted), "N", "generate: ions of the database (137)"},

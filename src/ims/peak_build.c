@@ -1,6 +1,7 @@
 /* ims/peak_build.c - from spectra to a peak store: fills runs in the order of spectra, sorts
  * and spills them beside each other, merges them into segments. What fits in memory is never
  * spilled. */
+#include "base/clock.h"
 #include "ims/ibd.h"
 #include "ims/peak_merge.h"
 #include "ims/peak_write.h"
@@ -462,7 +463,9 @@ static tg_status build(builder *b, const plan *p, tg_store *store, const char *p
                            b->m->n_spectra, err));
     b->reader = reader;
     b->reporter = reporter;
+    const int64_t start = tg_clock_ns();
     TG_TRY(tg_pipeline_run(tg_runtime_pool(rt), &line, b->cancel, err));
+    b->built->first_seconds = (double)(tg_clock_ns() - start) * 1e-9;
     b->built->requests = tg_ibd_requests(reader);
     b->built->bytes_read = tg_ibd_bytes_read(reader);
     b->built->runs = b->spill->n;

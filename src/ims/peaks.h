@@ -26,6 +26,7 @@ typedef struct tg_peaks_options {
 typedef struct tg_peaks_built {
     uint64_t n_peaks, dropped_mz, dropped_intensity, infinite;
     uint64_t runs, spilled_bytes, requests, bytes_read;
+    double first_seconds; /* until all runs were sorted and spilled */
 } tg_peaks_built;
 
 /* Sort the peaks of m and write the store at `prefix` (a group of its own; its document comes

@@ -64,16 +64,24 @@ uint32_t tg_term_of_name(const char *name)
     return 0;
 }
 
+/* Four names of an element: a call for each is a twentieth of the reading. */
+static inline bool same(const char *a, const char *b)
+{
+    while (*a == *b && *a != '\0')
+        a++, b++;
+    return *a == *b;
+}
+
 tg_cv_param tg_cv_param_of(const char **attributes)
 {
     tg_cv_param p = {0, "", "", ""};
 
     for (const char **a = attributes; a[0] != NULL; a += 2) {
-        if (a[0][0] == 'a' && strcmp(a[0], "accession") == 0)
+        if (a[0][0] == 'a' && same(a[0], "accession"))
             p.accession = a[1];
-        else if (a[0][0] == 'v' && strcmp(a[0], "value") == 0)
+        else if (a[0][0] == 'v' && same(a[0], "value"))
             p.value = a[1];
-        else if (a[0][0] == 'n' && strcmp(a[0], "name") == 0)
+        else if (a[0][0] == 'n' && same(a[0], "name"))
             p.name = a[1];
     }
     p.term = tg_term_of_accession(p.accession);

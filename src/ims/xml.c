@@ -218,3 +218,38 @@ tg_status tg_xml_read(tg_store *store, const char *key, uint8_t *room, size_t ro
         *crc32c = crc;
     return st;
 }
+
+/* --- The parser alone ---------------------------------------------------------- */
+
+static void no_start(void *user, const char *name, const char **attributes)
+{
+    (void)user, (void)name, (void)attributes;
+}
+
+static void no_end(void *user, const char *name)
+{
+    (void)user, (void)name;
+}
+
+tg_status tg_xml_read_bare(tg_store *store, const char *key, uint8_t *room, size_t room_bytes,
+                           const tg_cancel *cancel, tg_error *err)
+{
+    uint64_t size;
+    tg_status st = tg_store_size(store, key, &size, cancel, err);
+    XML_Parser parser = st == TG_OK ? XML_ParserCreate(NULL) : NULL;
+
+    if (parser == NULL)
+        return st != TG_OK ? st : tg_fail(err, TG_NO_MEMORY, "no memory for an XML parser");
+    XML_SetElementHandler(parser, no_start, no_end);
+    for (uint64_t at = 0; at < size && st == TG_OK;) {
+        size_t n = size - at < room_bytes ? (size_t)(size - at) : room_bytes, got;
+        st = tg_store_get_into(store, key, tg_range_at(at, n), room, room_bytes, &got, NULL,
+                               cancel, err);
+        at += n;
+        if (st == TG_OK &&
+            XML_Parse(parser, (const char *)room, (int)n, at == size) != XML_STATUS_OK)
+            st = tg_fail(err, TG_CORRUPT, "%s", XML_ErrorString(XML_GetErrorCode(parser)));
+    }
+    XML_ParserFree(parser);
+    return st;
+}

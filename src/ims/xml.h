@@ -29,5 +29,9 @@ TG_MUST_USE tg_status tg_xml_read(tg_store *store, const char *key, uint8_t *roo
                                   size_t room_bytes, const tg_xml_handlers *handlers,
                                   void *user, uint32_t *crc32c, const tg_cancel *cancel,
                                   tg_error *err);
+/* What the parser alone takes: the same document with handlers that do nothing. */
+TG_MUST_USE tg_status tg_xml_read_bare(tg_store *store, const char *key, uint8_t *room,
+                                       size_t room_bytes, const tg_cancel *cancel,
+                                       tg_error *err);
 
 #endif

@@ -5,6 +5,7 @@
 
 DATA: the folder tests/data/ims. Names are those of the functions below without `check_`.
 """
+import array
 import csv
 import fcntl
 import hashlib
@@ -290,6 +291,22 @@ def check_formats():
     assert 0 <= of["bits"]["bytes"] - out["pixels"] * 43 / 8 <= out["images"], of
     assert 4 * out["pixels"] < of["zstd"]["bytes"] < of["raw"]["bytes"] > of["deflate"]["bytes"], of
     assert all(0 < f["memory_bytes"] < 64 << 20 and f["seconds"] >= 0 for f in of.values()), of
+
+
+def check_timed():
+    """The parts alone: what is counted is what there is; nothing stays in the folder."""
+    imzml = data()[1]
+    pathlib.Path("dots.f32").write_bytes(array.array("f", [0, 1, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0] * 4).tobytes())
+    before = sorted(os.listdir())
+    out = call("bench", "annotate", "--parts", imzml, "--db", OWN / "db.csv", "--from", "dots.f32", "--shape", "6,8", "--rounds", "2")
+    of = {p["name"]: p for p in out["parts"]}
+    assert list(of) == ["xml", "expat", "sort", "centroids", "metrics-400px", "chaos"], of
+    assert of["xml"]["count"] == of["expat"]["count"] == 3 * os.path.getsize(imzml), of
+    assert of["sort"]["count"] == call("info", imzml)["imzml"]["values"] and all(len(p["rounds"]) == 2 and p["per_second"] > 0 for p in of.values()), of
+    assert out["centroids"] > 2 * of["centroids"]["count"] > 400 and out["refused"] == 0 and 0 <= out["chaos"] < 1, out
+    assert sorted(os.listdir()) == before
+    bad = call("bench", "annotate", "--parts", imzml, "--from", "dots.f32", want=2)
+    assert "--shape" in bad["error"]["message"], bad
 
 
 def check_report():
