@@ -177,6 +177,7 @@ typedef struct grid {
     bool gap;
     uint64_t n_samples; /* made so far */
     uint32_t zeros;     /* samples in a row that lay in a gap */
+    double near;        /* the end of a gap, when there is too little of it to be skipped */
     size_t first;       /* isotopologues before it are out of reach for good */
 } grid;
 
@@ -198,7 +199,7 @@ static void advance_state(grid *g)
  * and one addition, both exact. Leaves at least a window of zeros on both sides. */
 static void skip_gap(grid *g)
 {
-    if (g->zeros < WINDOW || g->p + 1 >= g->n)
+    if (g->zeros < WINDOW || g->p + 1 >= g->n || g->x < g->near)
         return;
     double target = g->m[g->p + 1].mass - g->iso->reach * g->sigma;
     double inc = (g->x + g->step) - g->x;
@@ -208,8 +209,10 @@ static void skip_gap(grid *g)
     if (inc <= 0 || fabs(g->step - inc) == ulp / 2)
         return; /* a tie is rounded now up, now down */
     double k = floor((end - g->x) / inc) - 2 * WINDOW;
-    if (k < 1)
+    if (k < 1) {
+        g->near = end; /* nor will there be anything to skip before it */
         return;
+    }
     g->x += k * inc;
     g->n_samples += (uint64_t)k;
 }
