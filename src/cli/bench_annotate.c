@@ -147,16 +147,17 @@ static void parts_out(cli *c, const tg_ims_parts *rounds, size_t n)
 
 /* Each round sorts anew, into a folder that is gone behind it. */
 static tg_status run_parts(cli *c, tg_runtime *rt, const bench_options *o,
-                           tg_ims_parts_options *p, tg_ims_parts *rounds)
+                           const tg_ims_parts_options *p, tg_ims_parts *rounds)
 {
     for (uint64_t i = 0; i < o->rounds; i++) {
         char scratch[512];
         bench_scratch_name(o->dir, scratch, sizeof scratch);
         if (mkdir(scratch, 0777) != 0)
             return cli_fail_errno(&c->err, scratch, "make");
-        p->scratch = scratch;
+        tg_ims_parts_options with = *p;
+        with.scratch = scratch;
         rounds[i] = (tg_ims_parts){.size = sizeof rounds[i]};
-        const tg_status st = tg_ims_time_parts(rt, p, &rounds[i], c->cancel, &c->err);
+        const tg_status st = tg_ims_time_parts(rt, &with, &rounds[i], c->cancel, &c->err);
         bench_remove(scratch);
         if (st != TG_OK)
             return st;
