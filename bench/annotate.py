@@ -178,10 +178,11 @@ class Bench:
 SCENARIOS = ["whole", "parts", "again", "segment", "formats"]
 
 
-def machine():
+def machine(folder):
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
     return {"cpu": cpu, "cores": os.cpu_count(), "kernel": os.uname().release, "architecture": os.uname().machine,
-            "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")}
+            "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+            "file_system": subprocess.run(["stat", "-f", "-c", "%T", folder], stdout=subprocess.PIPE, text=True).stdout.strip()}
 
 
 def main():
@@ -195,7 +196,7 @@ def main():
     p.add_argument("--big")
     args = p.parse_args()
     folder = tempfile.mkdtemp(prefix="annotate-bench-", dir=args.dir)
-    result = {"machine": machine(), "rounds": args.rounds}
+    result = {"machine": machine(folder), "rounds": args.rounds}
     try:
         bench = Bench(args, folder)
         for name in args.only:
