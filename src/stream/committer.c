@@ -320,6 +320,20 @@ static void one_round(tg_stream *s, bool stop)
     tg_signal_post(&s->progress);
 }
 
+/* The files of the next shards; no next one comes where it ends. */
+static void make_ahead(tg_stream *s, bool stop)
+{
+    for (uint32_t i = 0; i < s->n_lanes; i++) {
+        tg_lane *n = &s->lanes[i];
+        if (!stop && !atomic_load(&n->finishing)) {
+            tg_sink_make_ahead(n);
+            continue;
+        }
+        TG_LOCKED_FOR_IO(&s->log.lock);
+        tg_sink_drop_ahead(n);
+    }
+}
+
 void tg_committer_main(void *stream)
 {
     tg_stream *s = stream;
@@ -327,6 +341,7 @@ void tg_committer_main(void *stream)
     while (!atomic_load(&s->abandoned)) {
         uint64_t seen = tg_signal_seen(&s->commit);
         bool stop = atomic_load(&s->stop_committer);
+        make_ahead(s, stop);
         one_round(s, stop);
         tg_sample(s, stop);
         if (stop)

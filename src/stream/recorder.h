@@ -107,7 +107,13 @@ typedef struct tg_shard_file {
     bool index_dirty; /* live: entries since the last commit */
 } tg_shard_file;
 
-typedef enum tg_shard_state { TG_SHARD_FREE, TG_SHARD_OPEN, TG_SHARD_FULL } tg_shard_state;
+typedef enum tg_shard_state {
+    TG_SHARD_FREE,
+    TG_SHARD_MAKING, /* its files are being made, by the writer or ahead by the committer */
+    TG_SHARD_READY,  /* made ahead: the writer's next, most likely */
+    TG_SHARD_OPEN,
+    TG_SHARD_FULL
+} tg_shard_state;
 
 typedef struct tg_shard {
     tg_shard_state state;
@@ -177,6 +183,7 @@ typedef struct tg_lane {
     uint8_t *records;         /* room for the chunk lists of plan.batch layers */
     uint64_t padded_layer;    /* the layer that was written padded last */
     uint64_t sealed_shard;    /* log.lock: a shard that is sealed, but may get more chunks */
+    uint64_t next_shard;      /* log.lock: to be made ahead by the committer */
     tg_mark written;          /* log.lock: all below is in chunks, with records in the kernel */
     uint64_t rows_logged_end; /* log.lock: position in the rows' ring */
     uint64_t rows_logged;
@@ -315,6 +322,13 @@ bool tg_flush_waits(const tg_stream *s); /* someone waits for a level: do not da
 /* The shard of a layer is open; one that is done was handed to the committer. TG_BUSY: no place
  * is free until something is published. */
 TG_MUST_USE tg_status tg_sink_shard(tg_lane *n, uint64_t layer, tg_error *err);
+/* A layer was written: when it is half-way through a shard the committer is asked to make
+ * the next one's files. With log.lock held. */
+void tg_sink_want_ahead(tg_lane *n, uint64_t layer);
+/* The committer's: make them, if that is wanted. */
+void tg_sink_make_ahead(tg_lane *n);
+/* No more layers come for now: what was made ahead goes. With log.lock held. */
+void tg_sink_drop_ahead(tg_lane *n);
 /* Write layers that follow each other in one shard, and note their chunks in n->records. *done:
  * how many of them are whole, all unless it fails. */
 TG_MUST_USE tg_status tg_sink_layers(tg_lane *n, const tg_layer *layers, uint32_t count,

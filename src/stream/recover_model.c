@@ -66,8 +66,11 @@ static tg_status begin_shard(tg_model *m, tg_found_lane *n, const tg_record_seal
 {
     void *item;
 
-    if (tg_found_shard_of(n, r->shard) != NULL)
+    tg_found_shard *before = tg_found_shard_of(n, r->shard);
+    if (before != NULL && before->used)
         return tg_fail(err, TG_CORRUPT, "shard %" PRIu64 " is begun twice", r->shard);
+    if (before != NULL) /* making its files failed, and was tried again */
+        return TG_OK;
     TG_TRY(tg_map_set(&m->room, &n->shard_at, r->shard, n->shards.n + 1, err));
     TG_TRY(tg_list_add(&m->room, &n->shards, &item, err));
     tg_found_shard *s = item;
@@ -111,6 +114,7 @@ tg_status tg_found_enter(tg_found_lane *n, const tg_record_layer *r, tg_error *e
                    : tg_fail(err, TG_CORRUPT,
                              "layer %" PRIu64 " is in shard %" PRIu64 ", which was not begun",
                              r->layer, r->shard);
+    s->used = true;
     for (uint32_t p = 0; p < l->n_planes; p++)
         for (uint32_t t = 0; t < l->plane[p].n_tiles; t++, src += TG_RECORD_CHUNK_BYTES)
             memcpy(tg_found_chunk(l, s, p, tg_layout_entry(l, p, r->layer, t)), src,

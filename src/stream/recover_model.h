@@ -18,6 +18,7 @@ typedef struct tg_found_layer {
 typedef struct tg_found_shard {
     uint64_t number;
     bool side;
+    bool used;       /* a layer went into it */
     bool goes_on;    /* it was sealed before, and has chunks that are not in this list */
     uint8_t *chunks; /* shard_chunks records of TG_RECORD_CHUNK_BYTES, plane after plane;
                         nbytes UINT64_MAX: none */

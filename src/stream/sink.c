@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define AHEAD_LEAST 4u /* layers: shards of fewer are made when their turn comes */
+
 static uint64_t round_block(uint64_t n)
 {
     return (n + TG_BLOCK - 1) / TG_BLOCK * TG_BLOCK;
@@ -243,29 +245,85 @@ void tg_sink_end_shard(tg_lane *n)
     n->current = NULL;
 }
 
+static uint32_t count_free(const tg_lane *n, tg_shard **one)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = n->plan.n_shards; i-- > 0;)
+        if (n->shards[i].state == TG_SHARD_FREE) {
+            *one = &n->shards[i];
+            count++;
+        }
+    return count;
+}
+
+/* The shard whose files were made ahead, or are being made. */
+static tg_shard *find_ahead(const tg_lane *n)
+{
+    for (uint32_t i = 0; i < n->plan.n_shards; i++)
+        if (n->shards[i].state == TG_SHARD_MAKING || n->shards[i].state == TG_SHARD_READY)
+            return &n->shards[i];
+    return NULL;
+}
+
+static void remove_files(tg_lane *n, tg_shard *shard)
+{
+    for (uint32_t p = 0; p < n->layout.n_planes; p++)
+        if (shard->file[p].object != NULL)
+            tg_object_abort(shard->file[p].object);
+    tg_shard_reset(n, shard);
+}
+
+void tg_sink_drop_ahead(tg_lane *n)
+{
+    tg_shard *ahead = find_ahead(n);
+
+    n->next_shard = TG_NO_LAYER;
+    if (ahead != NULL && ahead->state == TG_SHARD_READY)
+        remove_files(n, ahead);
+}
+
+/* The shard for `number`, its files yet to be made unless it is `ready`. With log.lock held.
+ * NULL: none yet. */
+static tg_shard *take_shard(tg_lane *n, uint64_t number, bool *ready)
+{
+    tg_shard *shard = find_ahead(n);
+
+    *ready = shard != NULL && shard->number == number;
+    if (*ready)
+        return shard->state == TG_SHARD_READY ? shard : NULL;
+    if (shard != NULL && shard->number < number)
+        tg_sink_drop_ahead(n); /* frames were skipped: its turn does not come */
+    /* One that goes on in a sealed one's place must wait until that is sealed. */
+    for (uint32_t i = 0; i < n->plan.n_shards; i++)
+        if (n->shards[i].state == TG_SHARD_FULL && n->shards[i].number == number)
+            return NULL;
+    if (count_free(n, &shard) == 0)
+        return NULL;
+    shard->number = number;
+    return shard;
+}
+
 tg_status tg_sink_shard(tg_lane *n, uint64_t layer, tg_error *err)
 {
     if (!n->layout.sharded || n->s->null_sink)
         return TG_OK;
     uint64_t number = tg_layout_shard(&n->layout, layer);
-    tg_shard *shard = NULL;
+    tg_shard *shard;
+    bool ready;
     {
         TG_LOCKED_FOR_IO(&n->s->log.lock);
         if (n->current != NULL && n->current->number == number)
             return TG_OK;
         tg_sink_end_shard(n);
-        for (uint32_t i = 0; shard == NULL && i < n->plan.n_shards; i++)
-            if (n->shards[i].state == TG_SHARD_FREE)
-                shard = &n->shards[i];
-        /* One that goes on in a sealed one's place must wait until that is sealed. */
-        for (uint32_t i = 0; i < n->plan.n_shards; i++)
-            if (n->shards[i].state == TG_SHARD_FULL && n->shards[i].number == number)
-                shard = NULL;
+        n->next_shard = TG_NO_LAYER;
+        shard = take_shard(n, number, &ready);
         if (shard == NULL)
             return TG_BUSY;
-        shard->number = number;
+        if (!ready)
+            shard->state = TG_SHARD_MAKING;
     }
-    tg_status st = open_files(n, shard, err);
+    tg_status st = ready ? TG_OK : open_files(n, shard, err);
     TG_LOCKED_FOR_IO(&n->s->log.lock);
     if (st != TG_OK) {
         tg_shard_reset(n, shard);
@@ -274,6 +332,51 @@ tg_status tg_sink_shard(tg_lane *n, uint64_t layer, tg_error *err)
     shard->state = TG_SHARD_OPEN;
     n->current = shard;
     return TG_OK;
+}
+
+/* --- Files made ahead ------------------------------------------------------------------ */
+
+/* Room for a large file waits for the file system's own commits (each fallocate() took 4 ms of
+ * the 60 that a shard of 128 MiB takes, some 200): the writer must not. Encoded shards ask for
+ * no room, and are made when their turn comes. */
+void tg_sink_want_ahead(tg_lane *n, uint64_t layer)
+{
+    uint64_t first, end;
+
+    if (n->current == NULL || n->layout.encoded)
+        return;
+    tg_layout_shard_range(&n->layout, n->current->number, &first, &end);
+    if (end - first < AHEAD_LEAST || layer - first < (end - first) / 2 ||
+        find_ahead(n) != NULL ||
+        tg_layout_slot_in_layer(&n->layout, end, 0) >= n->layout.n_slots)
+        return;
+    n->next_shard = tg_layout_shard(&n->layout, end);
+    tg_signal_post(&n->s->commit);
+}
+
+void tg_sink_make_ahead(tg_lane *n)
+{
+    tg_error unsaid = {0}; /* the writer tries again, and says it */
+    tg_shard *shard = NULL;
+    {
+        TG_LOCKED_FOR_IO(&n->s->log.lock);
+        uint64_t number = n->next_shard;
+        n->next_shard = TG_NO_LAYER;
+        /* One must stay for the writer, whatever comes next. */
+        if (number == TG_NO_LAYER || number == n->sealed_shard || count_free(n, &shard) < 2)
+            return;
+        shard->number = number;
+        shard->state = TG_SHARD_MAKING;
+    }
+    tg_status st = open_files(n, shard, &unsaid);
+    {
+        TG_LOCKED_FOR_IO(&n->s->log.lock);
+        if (st == TG_OK)
+            shard->state = TG_SHARD_READY;
+        else
+            remove_files(n, shard);
+    }
+    tg_signal_post(&n->s->write);
 }
 
 /* --- Chunks --------------------------------------------------------------------------- */

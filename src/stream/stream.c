@@ -28,7 +28,7 @@ static void init_lane(tg_stream *s, uint32_t i, const tg_stream_array *a,
     n->timeout_ns = a->timeout > 0 && a->timeout < 9e9 ? (int64_t)(a->timeout * 1e9) : -1;
     n->compact = a->on_gap == TG_GAP_COMPACT;
     tg_sequence_init(&n->sequence, a->ids, a->max_gap, n->compact);
-    n->sealed_shard = n->padded_layer = TG_NO_LAYER;
+    n->sealed_shard = n->padded_layer = n->next_shard = TG_NO_LAYER;
 }
 
 static tg_status make_chains(tg_lane *n, const tg_stream_array *a, tg_error *err)

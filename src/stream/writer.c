@@ -133,6 +133,8 @@ static void enter_done(tg_lane *n, const batch *b)
         tg_layout_shard_range(&n->layout, n->current->number, &first, &end);
         if (last->number + 1 == end)
             tg_sink_end_shard(n);
+        else
+            tg_sink_want_ahead(n, last->number);
     }
 }
 

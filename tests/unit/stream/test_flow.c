@@ -788,6 +788,48 @@ static void shard_larger_than_the_disk(void)
     test_row = "";
 }
 
+static bool shard_is_there(const char *path, int shard)
+{
+    char file[512];
+    (void)snprintf(file, sizeof file, "%s/0/c/%d/0/0", path, shard);
+    return access(file, F_OK) == 0;
+}
+
+/* The files of the next shard are made when half of one is written. They go again where no next
+ * one comes: it ended, or frames were skipped. */
+static void made_ahead(void)
+{
+    static const struct {
+        const char *name;
+        uint64_t then; /* index of one more frame; 0: none */
+    } rows[] = {{"ends", 0}, {"goes on", 10}, {"skips", 20}};
+    const tg_stream_array a = ARRAY(.shard_frames = 8, .chunk_frames = 1, .ids = TG_ID_64,
+                                    .on_gap = TG_GAP_KEEP, .max_gap = 100);
+    const struct timespec moment = {0, 1000000};
+    tg_error err = {0};
+
+    for (int i = 0; i < 3; i++) {
+        const char *path = scratch(rows[i].name);
+        test_row = rows[i].name;
+        tg_stream *s = open_stream(path, &a, 1, (uint64_t)32 << 20);
+        for (uint64_t f = 0; f < 6; f++)
+            CHECK_OK(offer_id(s, f, &err));
+        for (int ms = 0; ms < 120000 && !shard_is_there(path, 1); ms++)
+            (void)nanosleep(&moment, NULL);
+        CHECK(shard_is_there(path, 1));
+        if (rows[i].then > 0)
+            CHECK_OK(offer_id(s, rows[i].then, &err));
+        CHECK_OK(tg_stream_close(s, NULL, &err));
+        CHECK(shard_is_there(path, 1) == (rows[i].then / 8 == 1));
+        CHECK(!shard_is_there(path, 3));
+        for (uint64_t f = 0; f < 6; f++)
+            check_at(path, f, f);
+        if (rows[i].then > 0)
+            check_at(path, rows[i].then, rows[i].then);
+    }
+    test_row = "";
+}
+
 static const struct test tests[] = {
     {"gaps", gaps},
     {"hostile_jump", hostile_jump},
@@ -800,5 +842,6 @@ static const struct test tests[] = {
     {"overwritten", overwritten},
     {"appended", appended},
     {"shard_larger_than_the_disk", shard_larger_than_the_disk},
+    {"made_ahead", made_ahead},
 };
 TEST_MAIN(tests)
