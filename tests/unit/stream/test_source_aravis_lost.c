@@ -20,7 +20,7 @@ static void a_camera_that_dies_is_named(void)
         st = tg_source_next(s, NULL, 0, &f, NULL, &err);
     CHECK_STATUS(st, TG_IO);
     CHECK(strstr(err.msg, "127.0.0.1") != NULL && strstr(err.msg, "gone") != NULL);
-    CHECK(tg_clock_ns() - start < 30 * 1000000000LL);
+    CHECK(tg_clock_ns() - start < 120 * 1000000000LL);
     if (s != NULL)
         CHECK_STATUS(tg_source_next(s, NULL, 0, &f, NULL, NULL), TG_CLOSED);
     tg_source_close(s);
