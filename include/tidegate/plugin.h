@@ -34,8 +34,10 @@ typedef struct tg_region_call {
     const char *name; /* UTF-8, not unique */
     uint64_t label;   /* 0: the region has none */
     tg_region_view in;
-    tg_region_view out;              /* data NULL, ndim 0: the operation makes a table only */
-    uint64_t in_start[TG_MAX_NDIM];  /* of in, in IN's items (clipped part) */
+    tg_region_view out; /* data NULL, ndim 0: the operation makes a table only */
+    /* Of in, in IN's items: with `before` added the region's. Before the array (padded): as a
+     * number below 0 in two's complement. */
+    uint64_t in_start[TG_MAX_NDIM];
     uint64_t out_start[TG_MAX_NDIM]; /* of out, in OUT's items */
     uint64_t before[TG_MAX_NDIM];    /* margin of in before the region, in items */
     uint64_t region[TG_MAX_NDIM];    /* the region's extent, in IN's items */

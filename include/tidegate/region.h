@@ -50,6 +50,10 @@ typedef struct tg_apply_options {
     const char *base;
     const char *read; /* "snapshot" (NULL), "sequential" */
     uint64_t halo[TG_MAX_NDIM];
+    /* What a call sees where the halo reaches beyond IN. NULL: nothing, its view ends with the
+     * array; else, as numpy.pad has them, "constant[:VALUE]", "edge", "reflect", "symmetric",
+     * or "fill", IN's fill value: the view has the whole halo on all sides. */
+    const char *pad;
     uint32_t n_halo; /* 1: of the last two axes; else one for each of the last n_halo axes */
     const tg_dtype *dtype; /* of a new OUT; NULL: what the function makes of IN's */
     const char *codec;     /* of a new OUT; NULL: none */

@@ -8,7 +8,7 @@
 typedef struct apply_options {
     cli_common common;
     const char *op, *exec, *plugin, *worker;
-    const char *rois, *px_rule, *policy, *halo, *on_error, *codec, *report, *table;
+    const char *rois, *px_rule, *policy, *halo, *pad, *on_error, *codec, *report, *table;
     int base, read, backend;
     bool in_place, keep_undo, overwrite;
     const char *out; /* plan only */

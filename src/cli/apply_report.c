@@ -50,6 +50,8 @@ static void fill_settings(report_rows *rows, const cli *c, const apply_options *
     report_row(rows, "policy", "%.60s", q->policy != NULL ? q->policy : "error");
     report_row(rows, "reads", "%.60s", q->read);
     report_row(rows, "halo", "%.60s", o->halo != NULL ? o->halo : "0");
+    if (o->pad != NULL)
+        report_row(rows, "pad", "%.60s", o->pad);
     report_row(rows, "jobs", q->jobs > 0 ? "%u" : "one per thread", q->jobs);
     report_row(rows, "a region that fails", "%.60s",
                o->on_error != NULL ? o->on_error : "stops the run");

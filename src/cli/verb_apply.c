@@ -25,6 +25,8 @@ static const cli_option options_table[] = {
      "how lengths become pixels (ngio)"},
     {"halo", CLI_TEXT, AT(halo), "N[,N...]",
      "items that a call sees around its region: of the last axes; one number: of the last two"},
+    {"pad", CLI_TEXT, AT(pad), "constant[:VALUE]|fill|edge|reflect|symmetric",
+     "what a call sees where the halo reaches beyond IN, as numpy.pad has it (nothing)"},
     {"policy", CLI_TEXT, AT(policy), "NAME",
      "what regions that share pixels become: error last first max min or and sum mean blend "
      "nonzero mask labels user (error)"},
@@ -118,6 +120,7 @@ tg_status apply_request(cli *c, const apply_options *o, tg_apply_options *r)
                             .rois = o->rois,
                             .px_rule = o->px_rule,
                             .policy = o->policy,
+                            .pad = o->pad,
                             .base = bases[o->base],
                             .read = reads[o->read],
                             .in_place = o->in_place,

@@ -400,6 +400,7 @@ tg_status tg_apply_set_facts(job *j, tg_error *err)
     TG_TRY(choose("read", j->o->read, reads, &word, err));
     f->read = word == 1 ? TG_READ_SEQUENTIAL : TG_READ_SNAPSHOT;
     TG_TRY(set_halo(j, err));
+    f->pad = j->o->pad == NULL ? "" : j->o->pad;
     f->commit_ms = j->o->commit_interval_ms > 0 ? j->o->commit_interval_ms : 1000;
     f->parts = 1;
     f->options = "";
@@ -671,6 +672,10 @@ tg_status tg_apply_write_attributes(const job *j, tg_error *err)
     add_quoted(&t, f->in.url);
     tg_text_add(&t, ", \"path\": ");
     add_quoted(&t, f->in.path);
+    if (f->pad[0] != '\0') {
+        tg_text_add(&t, ", \"pad\": ");
+        add_quoted(&t, f->pad);
+    }
     if (j->planned)
         tg_text_addf(&t, ", \"run\": %" PRIu64, j->run);
     tg_text_add(&t, "}}");

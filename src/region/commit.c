@@ -73,6 +73,7 @@ void tg_commit_describe(const tg_plan *plan, tg_text *t)
     for (uint32_t d = 0; d < f->in.shape.ndim; d++)
         tg_text_addf(t, "%s%" PRIu64, d == 0 ? "" : ",", f->halo[d]);
     tg_text_addf(t, "\nparts\t%" PRIu32 "\n", f->parts);
+    tg_text_addf(t, "pad\t%s\n", f->pad == NULL || f->pad[0] == '\0' ? "none" : f->pad);
 }
 
 /* The first line that differs, named. */

@@ -85,14 +85,19 @@ uint64_t tg_engine_fixed_bytes(const tg_array *in, const tg_array *out, tg_polic
     return context_bytes(in, out, acc.bytes) + COMMIT_BYTES + 64 * sizeof(void *);
 }
 
-static uint64_t items_of_box(const tg_box *b)
+static uint64_t items_of(const tg_shape *s)
 {
     uint64_t n = 1;
 
-    for (uint32_t d = 0; d < b->shape.ndim; d++)
-        if (__builtin_mul_overflow(n, b->shape.n[d], &n))
+    for (uint32_t d = 0; d < s->ndim; d++)
+        if (__builtin_mul_overflow(n, s->n[d], &n))
             return UINT64_MAX;
     return n;
+}
+
+static uint64_t items_of_box(const tg_box *b)
+{
+    return items_of(&b->shape);
 }
 
 static uint64_t chunks_of_box(const tg_box *b, const tg_shape *chunk)
@@ -118,11 +123,11 @@ uint64_t tg_plan_region_bytes(void *user, const tg_plan_facts *f, const tg_plan_
     const size_t masked = f->policy == TG_POLICY_MASK;
     const tg_dtype wide = {TG_DT_UINT, 8};
     const uint32_t least = f->policy == TG_POLICY_LABELS ? wide.size : 1;
-    uint64_t n = times(items_of_box(&r->read), larger(f->in.dtype.size, least));
+    uint64_t n = times(items_of(&r->in), larger(f->in.dtype.size, least));
     tg_accum acc = {.bytes = 0};
 
     if (fn != NULL && fn->ops->scratch_bytes != NULL)
-        n += fn->ops->scratch_bytes(fn, &r->read.shape, &r->write.shape);
+        n += fn->ops->scratch_bytes(fn, &r->in, &r->write.shape);
     n += tg_mask_bytes(cost->mask, &r->write.shape);
     if (f->out.shape.ndim == 0 && !(fn != NULL && fn->facts.has_out))
         return n;
@@ -148,7 +153,7 @@ static bool is_mine(const engine *e, const tg_plan_region *r)
 static void measure_region(engine *e, uint32_t k, const tg_plan_region *r)
 {
     const tg_function *fn = e->o.fn;
-    const uint64_t in = times(items_of_box(&r->read), e->o.in->meta->info.dtype.size);
+    const uint64_t in = times(items_of(&r->in), e->o.in->meta->info.dtype.size);
     const uint64_t ins = chunks_of_box(&r->read, &e->o.in->meta->chunk);
     const tg_plan_link *links;
     uint64_t out = 0, need = 0, scratch = 0;
@@ -164,7 +169,7 @@ static void measure_region(engine *e, uint32_t k, const tg_plan_region *r)
             need += times(items_of_box(&r->write), tg_run_fold_bytes(e));
     }
     if (fn->ops->scratch_bytes != NULL)
-        scratch = fn->ops->scratch_bytes(fn, &r->read.shape, &r->write.shape);
+        scratch = fn->ops->scratch_bytes(fn, &r->in, &r->write.shape);
     scratch += tg_mask_bytes(e->o.mask, &r->write.shape);
     e->max_in = in > e->max_in ? in : e->max_in;
     e->max_out = out > e->max_out ? out : e->max_out;
@@ -504,6 +509,8 @@ static tg_status check(engine *e, tg_error *err)
 {
     const tg_function *fn = e->o.fn;
 
+    TG_TRY(tg_pad_parse(e->facts->pad, e->o.in->meta->info.dtype, e->o.in->meta->fill.data,
+                        &e->pad, err));
     if (e->o.out == NULL)
         return TG_OK;
     e->given = fn->facts.out_dtype;

@@ -22,6 +22,7 @@
 #include "region/border.h"
 #include "region/commit.h"
 #include "region/mask.h"
+#include "region/pad.h"
 #include "region/rows.h"
 #include "region/swap.h"
 #include "store/file_io.h"
@@ -178,6 +179,7 @@ typedef struct engine {
     const tg_cancel *cancel;
     tg_accum acc;
     tg_dtype given; /* the function's items */
+    tg_pad pad;
     size_t in_bytes, acc_bytes, items_bytes;
     bool list_order, reverse, fresh;
     bool base_input; /* what no region writes is IN's */

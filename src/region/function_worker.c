@@ -70,7 +70,7 @@ static void add_list(tg_text *t, const char *name, const uint64_t *list, uint32_
 {
     tg_text_addf(t, ", \"%s\": [", name);
     for (uint32_t d = 0; d < n; d++)
-        tg_text_addf(t, "%s%" PRIu64, d == 0 ? "" : ", ", list[d]);
+        tg_text_addf(t, "%s%" PRId64, d == 0 ? "" : ", ", (int64_t)list[d]);
     tg_text_add(t, "]");
 }
 

@@ -2,6 +2,7 @@
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE /* madvise() */
 #endif
+#include "region/pad.h"
 #include "region/plan_state.h"
 
 #include <assert.h>
@@ -176,6 +177,18 @@ static bool is_wide(const tg_shape *s)
     return false;
 }
 
+static tg_status check_pad(tg_plan *p, tg_error *err)
+{
+    const tg_plan_facts *f = &p->facts;
+    tg_pad_kind kind = TG_PAD_NONE;
+    TG_TRY(tg_pad_parse_kind(f->pad, &kind, err));
+    p->padded = kind != TG_PAD_NONE;
+    for (uint32_t i = 0; i < p->ndim; i++)
+        if (f->halo[i] > 0)
+            TG_TRY(tg_pad_check(kind, f->halo[i], f->in.shape.n[i], i, err));
+    return TG_OK;
+}
+
 static tg_status check_steps(const tg_plan *p, tg_error *err)
 {
     const tg_plan_facts *f = &p->facts;
@@ -204,6 +217,7 @@ tg_status tg_plan_derive(tg_plan *p, tg_error *err)
         return tg_fail(err, TG_INVALID, "IN has %u dimensions, OUT has %u", p->ndim,
                        p->out.array.ndim);
     TG_TRY(check_steps(p, err));
+    TG_TRY(check_pad(p, err));
     p->wide = is_wide(&p->in.array) || is_wide(&p->out.array);
     if (!f->in_place)
         f->read = TG_READ_SNAPSHOT;
@@ -330,6 +344,14 @@ void tg_plan_region_get(const tg_plan *p, uint64_t k, tg_plan_region *out)
     box_of(region, p->ndim, &out->region);
     tg_plan_read_bounds(p, region, other);
     box_of(other, p->ndim, &out->read);
+    out->in.ndim = p->ndim;
+    for (uint32_t i = 0; i < p->ndim; i++) {
+        const uint64_t halo = p->padded ? p->facts.halo[i] : 0;
+        /* NOLINTNEXTLINE(clang-analyzer-core.*): ndim places were set, the same ndim */
+        out->before[i] = p->padded ? halo : region[i] - other[i];
+        out->in.n[i] = p->padded ? region[p->ndim + i] - region[i] + 2 * halo
+                                 : other[p->ndim + i] - other[i];
+    }
     tg_plan_write_bounds(p, region, other);
     box_of(other, p->ndim, &out->write);
     out->anchor = get_u32(p, TG_PLAN_ANCHOR, k);

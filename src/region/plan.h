@@ -74,9 +74,9 @@ struct tg_plan_facts {
     tg_plan_array mask;
     bool mask_apart; /* each has a label of its own: no pixel is two regions'; set when made */
     tg_base_kind base;
-    tg_read_kind read;          /* sequential where OUT is not IN is snapshot: the same */
-    bool pad;                   /* reads beyond the array are padded: read boxes stay clipped */
-    uint64_t halo[TG_MAX_NDIM]; /* in IN's items */
+    tg_read_kind read; /* sequential where OUT is not IN is snapshot: the same */
+    const char *pad;   /* what a call sees beyond IN (region/pad.h); NULL, "": nothing */
+    uint64_t halo[TG_MAX_NDIM];     /* in IN's items */
     uint64_t out_step[TG_MAX_NDIM]; /* tg_function_facts.out_step */
     uint64_t commit_ms;
     uint32_t parts;
@@ -92,7 +92,9 @@ struct tg_plan_facts {
 typedef struct tg_plan tg_plan;
 
 typedef struct tg_plan_region {
-    tg_box read;      /* in IN, halo included, clipped */
+    tg_box read; /* in IN, halo included, clipped */
+    tg_shape in; /* what a call sees: of `read`, padded as far as the halo goes */
+    uint64_t before[TG_MAX_NDIM]; /* items of that before the region */
     tg_box region;    /* in IN. Where OUT is coarser: grown to whole steps, so that it is what
                        * `write` is made of; a dimension of one step stays as it is */
     tg_box write;     /* in OUT; no OUT: `region`, of which nothing is written */
@@ -152,7 +154,8 @@ typedef struct tg_plan_spec {
 
 /* Memory of the plan is reserved from the budget (NULL: none is) as it grows and given back by
  * tg_plan_free(). TG_INVALID: two regions overlap and the policy is error (both are named, and
- * how many pairs there are), sequential reads in more than one part. */
+ * how many pairs there are), sequential reads in more than one part, a halo that cannot be
+ * padded. */
 TG_MUST_USE tg_status tg_plan_make(tg_plan **out, const tg_plan_spec *spec, tg_budget *budget,
                                    const tg_cancel *cancel, tg_error *err);
 /* The same plan gives the same bytes. Made as path.new, synced, renamed. */

@@ -106,7 +106,7 @@ tg_status tg_plan_facts_json(const tg_plan *p, tg_json **out, tg_error *err)
     TG_TRY(set_bool(o, "mask_apart", f->mask_apart, err));
     TG_TRY(set_text(o, "base", f->base == TG_BASE_INPUT ? "input" : "out", err));
     TG_TRY(set_text(o, "read", f->read == TG_READ_SEQUENTIAL ? "sequential" : "snapshot", err));
-    TG_TRY(set_bool(o, "pad", f->pad, err));
+    TG_TRY(set_text(o, "pad", f->pad, err));
     TG_TRY(set_extents(o, "halo", f->halo, f->in.shape.ndim, err));
     TG_TRY(set_extents(o, "out_step", f->out_step, f->in.shape.ndim, err));
     TG_TRY(set_u64(o, "commit_ms", f->commit_ms, err));
@@ -243,6 +243,7 @@ static tg_status get_words(const tg_json *o, tg_plan_facts *f, tg_error *err)
     TG_TRY(get_text(o, "policy", &policy, err));
     TG_TRY(get_text(o, "base", &base, err));
     TG_TRY(get_text(o, "read", &read, err));
+    TG_TRY(get_text(o, "pad", &f->pad, err));
     f->kind = kind[0];
     TG_TRY(named(tg_policy_parse(policy, &f->policy, err), "policy", err));
     f->base = strcmp(base, "input") == 0 ? TG_BASE_INPUT : TG_BASE_OUT;
@@ -263,7 +264,6 @@ tg_status tg_plan_facts_read(tg_plan *p, tg_error *err)
     TG_TRY(get_bool(o, "out_new", &f.out_new, err));
     TG_TRY(get_bool(o, "in_place", &f.in_place, err));
     TG_TRY(get_bool(o, "keep_undo", &f.keep_undo, err));
-    TG_TRY(get_bool(o, "pad", &f.pad, err));
     TG_TRY(get_words(o, &f, err));
     TG_TRY(get_extents(o, "halo", f.in.shape.ndim, f.halo, err));
     TG_TRY(get_extents(o, "out_step", f.in.shape.ndim, f.out_step, err));
@@ -302,9 +302,8 @@ tg_status tg_plan_make_fingerprint(tg_plan *p, tg_error *err)
     add_array(&t, &f->in);
     add_array(&t, &f->out);
     add_array(&t, &f->mask);
-    tg_text_addf(&t, "%d%d%d%d;%d;%d;", f->in_place, f->out_new, f->pad, f->kind, f->base,
-                 f->read);
-    tg_text_addf(&t, "%s;%s;", f->text, tg_policy_name(f->policy));
+    tg_text_addf(&t, "%d%d%d;%d;%d;", f->in_place, f->out_new, f->kind, f->base, f->read);
+    tg_text_addf(&t, "%s;%s;%s;", f->text, tg_policy_name(f->policy), text_of(f->pad));
     add_extents(&t, f->halo, f->in.shape.ndim);
     add_extents(&t, f->out_step, f->in.shape.ndim);
     TG_TRY(tg_text_status(&t, err));

@@ -95,6 +95,7 @@ struct tg_plan {
     uint32_t n_units, n_links, n_sources, n_issued;
     uint32_t ndim; /* of IN */
     bool wide;     /* coordinates of 8 bytes */
+    bool padded;
     tg_plan_grid out, in;
     tg_plan_section section[TG_PLAN_SECTIONS];
     tg_plan_window window; /* base NULL: sections are the plan's own memory */

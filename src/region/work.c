@@ -24,10 +24,10 @@ static void copy_chunk(const engine *e, slot *s, const tg_box *chunk, const uint
     if (!tg_box_intersect(chunk, &s->r.read, &part))
         return;
     tg_strides_c(&chunk->shape, size, from);
-    tg_strides_c(&s->r.read.shape, size, to);
+    tg_strides_c(&s->r.in, size, to);
     for (uint32_t d = 0; d < part.shape.ndim; d++) {
         items += (int64_t)(part.start[d] - chunk->start[d]) * from[d];
-        dst += (int64_t)(part.start[d] - s->r.read.start[d]) * to[d];
+        dst += (int64_t)(part.start[d] - s->r.region.start[d] + s->r.before[d]) * to[d];
     }
     tg_nd_copy(dst, to, items, from, &part.shape, size);
 }
@@ -47,6 +47,16 @@ static tg_status copy_passing(engine *e, slot *s, uint64_t key, const tg_box *ch
     return st;
 }
 
+static void pad_view(const engine *e, slot *s)
+{
+    const tg_plan_region *r = &s->r;
+    tg_box there = {.shape = r->read.shape};
+
+    for (uint32_t d = 0; d < there.shape.ndim; d++)
+        there.start[d] = r->before[d] - (r->region.start[d] - r->read.start[d]);
+    tg_pad_fill(&e->pad, s->in, &r->in, &there, e->o.in->meta->info.dtype.size);
+}
+
 static tg_status gather(engine *e, slot *s, tg_error *err)
 {
     chunk_walk w;
@@ -61,6 +71,8 @@ static tg_status gather(engine *e, slot *s, tg_error *err)
         else
             copy_chunk(e, s, &box, s->ins[i]->data);
     }
+    if (e->pad.kind != TG_PAD_NONE)
+        pad_view(e, s);
     return TG_OK;
 }
 
@@ -96,10 +108,10 @@ static void make_call(const engine *e, slot *s, tg_region_call *c)
                           .row = e->o.rows != NULL ? tg_row_add : no_rows,
                           .row_user = &s->rows,
                           .message = s->message};
-    view(&c->in, s->in, e->o.in->meta->info.dtype, &r->read.shape);
+    view(&c->in, s->in, e->o.in->meta->info.dtype, &r->in);
     for (uint32_t d = 0; d < ndim; d++) {
-        c->in_start[d] = r->read.start[d];
-        c->before[d] = r->region.start[d] - r->read.start[d];
+        c->in_start[d] = r->region.start[d] - r->before[d];
+        c->before[d] = r->before[d];
         c->region[d] = r->region.shape.n[d];
         c->scale[d] = e->facts->scale[d] > 0 ? e->facts->scale[d] : 1;
     }

@@ -332,3 +332,30 @@ def test_refused(tmp_path, op, code, says):
                           capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == code and says in done.stderr, (done.returncode, done.stderr)
     assert code == 1 or not (tmp_path / "o.zarr").exists()
+
+
+# --- Beyond the array ------------------------------------------------------------------------------
+
+# Names are numpy.pad's; scipy's "reflect" is numpy's "symmetric".
+PADS = {"constant": "mode='constant'", "constant:9": "mode='constant', cval=9",
+        "fill": "mode='constant', cval=0", "edge": "mode='nearest'", "reflect": "mode='mirror'",
+        "symmetric": "mode='reflect'"}
+WINDOWS = {"median:size=5": "ndi.median_filter({a}, 5, {m})", "max:size=3": "ndi.maximum_filter({a}, 3, {m})",
+           "min:size=5": "ndi.minimum_filter({a}, 5, {m})",
+           "gaussian:sigma=1.1": "ndi.gaussian_filter({a}.astype('f8'), 1.1, {m})"}
+
+
+def test_pad(tmp_path):
+    arrays = {t: ordinary(t, (13, 17), 8) for t in ("int16", "float32")}
+    jobs = {f"{t} {op} {pad}": form.format(a=t, m=mode)
+            for t in arrays for op, form in WINDOWS.items() for pad, mode in PADS.items()}
+    want = evaluate(str(tmp_path), arrays, jobs)
+    for t, a in arrays.items():
+        save(tmp_path / t, a)
+    for n, name in enumerate(jobs):
+        t, op, pad = name.split()
+        got, _ = apply(tmp_path / t, tmp_path / f"o{n}", op, "grid:6", "--pad", pad)
+        value = fit(want[name], t)[0] if t == "int16" else want[name]
+        near(got, value, t)
+        made = zarr.open_array(str(tmp_path / f"o{n}"), mode="r").attrs["tidegate"]
+        assert made["pad"] == pad

@@ -33,6 +33,7 @@ typedef struct scenario {
     uint64_t shape[4], chunk[4], shard[4], in_chunk[4], halo[4];
     bool sharded, in_sharded, in_place, out_there, zstd, compressed, base_input;
     tg_policy policy;
+    const char *pad; /* "": none */
     uint32_t n, parts, jobs;
     uint64_t bounds[MAX_REGIONS * 8];
     uint16_t in[MAX_ITEMS], out[MAX_ITEMS], want[MAX_ITEMS];
@@ -66,9 +67,9 @@ typedef struct probe {
     int64_t fail;  /* this region fails; -1: none */
 } probe;
 
-static inline uint16_t probe_item(uint16_t here, uint16_t corner, uint64_t roi)
+static inline uint16_t probe_item(uint16_t here, uint16_t corner, uint16_t far, uint64_t roi)
 {
-    return (uint16_t)(here * 3u + corner + roi * 7u + 2u);
+    return (uint16_t)(here * 3u + corner + far * 5u + roi * 7u + 2u);
 }
 
 static tg_status probe_call(tg_function *f, const tg_region_call *c, uint32_t number,
@@ -93,14 +94,18 @@ static tg_status probe_call(tg_function *f, const tg_region_call *c, uint32_t nu
     do {
         const uint8_t *in = c->in.data;
         uint8_t *out = c->out.data;
-        uint16_t here, corner, item;
+        uint16_t here, corner, far, item;
+        int64_t last = 0;
         memcpy(&corner, in, 2);
+        for (uint32_t d = 0; d < c->in.ndim; d++)
+            last += (int64_t)(c->in.shape[d] - 1) * c->in.strides[d];
+        memcpy(&far, in + last, 2);
         for (uint32_t d = 0; d < c->out.ndim; d++) {
             in += (int64_t)(index[d] + c->before[d]) * c->in.strides[d];
             out += (int64_t)index[d] * c->out.strides[d];
         }
         memcpy(&here, in, 2);
-        item = probe_item(here, corner, c->roi);
+        item = probe_item(here, corner, far, c->roi);
         memcpy(out, &item, 2);
     } while (tg_box_next(&all, index));
     return TG_OK;
@@ -217,13 +222,36 @@ static inline bool s_owned(const scenario *s, uint64_t k, const uint64_t *index)
     return s->label[k] != 0 ? label == s->label[k] : label != 0;
 }
 
+/* What a call sees at a place that may lie outside of IN. */
+static inline uint16_t s_beyond(const scenario *s, const int64_t *at)
+{
+    uint64_t index[4];
+
+    for (uint32_t d = 0; d < s->ndim; d++) {
+        const int64_t n = (int64_t)s->shape[d], x = at[d];
+        int64_t y = x < 0 ? 0 : x >= n ? n - 1 : x; /* edge, or cut */
+        if (x != y && s->pad[0] == 'c')
+            return 77;
+        if (x != y && s->pad[0] == 'f')
+            return 0;
+        if (s->pad[0] == 'r')
+            y = x < 0 ? -x : x >= n ? 2 * (n - 1) - x : x;
+        if (s->pad[0] == 's')
+            y = x < 0 ? -x - 1 : x >= n ? 2 * n - 1 - x : x;
+        index[d] = (uint64_t)y;
+    }
+    return s->in[s_at(s, index)];
+}
+
 static inline uint16_t s_patch(const scenario *s, uint64_t k, const uint64_t *index)
 {
     const uint64_t *b = &s->bounds[k * 2 * s->ndim];
-    uint64_t corner[4];
-    for (uint32_t d = 0; d < s->ndim; d++)
-        corner[d] = b[d] > s->halo[d] ? b[d] - s->halo[d] : 0;
-    return probe_item(s->in[s_at(s, index)], s->in[s_at(s, corner)], k);
+    int64_t corner[4], far[4];
+    for (uint32_t d = 0; d < s->ndim; d++) {
+        corner[d] = (int64_t)b[d] - (int64_t)s->halo[d];
+        far[d] = (int64_t)(b[s->ndim + d] + s->halo[d]) - 1;
+    }
+    return probe_item(s->in[s_at(s, index)], s_beyond(s, corner), s_beyond(s, far), k);
 }
 
 static inline void s_expect_pixel(scenario *s, const uint64_t *index, int64_t skip)
@@ -418,6 +446,7 @@ static inline tg_status make_plan(const scenario *s, opened *o, tg_plan **plan, 
     f->rois = "random";
     f->options = "";
     f->policy = s->policy;
+    f->pad = s->pad;
     f->base = s->base_input ? TG_BASE_INPUT : TG_BASE_OUT;
     f->parts = s->parts == 0 ? 1 : s->parts;
     f->commit_ms = 1 + rng(20);
@@ -514,6 +543,19 @@ static inline void random_masks(scenario *s)
         }
 }
 
+static inline void random_pad(scenario *s)
+{
+    static const char *const pads[] = {"",     "",     "",        "",         "constant:77",
+                                       "fill", "edge", "reflect", "symmetric"};
+
+    s->pad = pads[rng(sizeof pads / sizeof *pads)];
+    for (uint32_t d = 0; d < s->ndim; d++) {
+        const uint64_t most = s->shape[d] - (s->pad[0] == 'r');
+        if ((s->pad[0] == 'r' || s->pad[0] == 's') && s->halo[d] > most)
+            s->halo[d] = most;
+    }
+}
+
 static inline void random_scenario(scenario *s, const char *dir)
 {
     static const tg_policy policies[] = {
@@ -550,6 +592,7 @@ static inline void random_scenario(scenario *s, const char *dir)
     if (s->policy == TG_POLICY_MASK)
         random_masks(s);
     s->base_input = !s->in_place && rng(3) == 0;
+    random_pad(s);
 }
 
 static inline tg_status make_arrays(const scenario *s, tg_error *err)

@@ -66,8 +66,8 @@ static void check_result(const scenario *s, const char *what)
 
 static struct {
     unsigned parts[8], border;
-    unsigned rank[5], policy[16], outlined, apart, halo, shard, in_place, there, skipped,
-        swapped, parked, base;
+    unsigned rank[5], policy[16], outlined, apart, pad[128], halo, shard, in_place, there,
+        skipped, swapped, parked, base;
     unsigned plans, kills, killed_part, killed_merge, killed_alone, resumed;
 } seen;
 
@@ -83,6 +83,7 @@ static void note_scenario(const scenario *s, bool skip)
     seen.there += s->out_there && !s->in_place;
     seen.skipped += skip;
     seen.base += s->base_input;
+    seen.pad[(unsigned char)s->pad[0]]++;
     if (s->policy != TG_POLICY_MASK)
         return;
     seen.outlined += s->outlined;
@@ -298,6 +299,10 @@ static void check_counts(bool enough)
     }
     (void)printf("; of mask %u outlined, %u apart\n", seen.outlined, seen.apart);
     CHECK(!enough || (seen.outlined && seen.apart));
+    for (const char *p = "cfers"; *p != '\0'; p++) {
+        (void)printf("pad %c %u\n", *p, seen.pad[(unsigned char)*p]);
+        CHECK(seen.pad[(unsigned char)*p] > 0 || !enough);
+    }
     for (int i = 1; i < 8; i++)
         CHECK(seen.parts[i] > 0 || !enough);
     CHECK(!enough ||
@@ -335,6 +340,7 @@ static void seed_experiment(void)
                 s.shape[0] = s.items = 4;
                 s.chunk[0] = s.in_chunk[0] = chunk;
                 s.in_place = in_place;
+                s.pad = "";
                 s.policy = TG_POLICY_LAST;
                 s.n = width == 1 ? 4 : 3;
                 s.jobs = 4;
