@@ -5,6 +5,7 @@
 #include "region/op_rank.h"
 #include "region/op_tile.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -73,18 +74,35 @@ static size_t item_bytes(const tg_op *op)
     return op->method == BOX_MEAN ? sizeof(double) : op->in_dtype.size;
 }
 
-/* Bytes of the window of a median that is taken window by window. */
+#define MOST_LANES 125 /* items of small keys: more are counted */
+
+/* How a median goes over its windows. */
+typedef enum way { IN_LANES, COUNTED, SELECTED } way;
+
+static way way_of(const tg_op *op, uint32_t ndim)
+{
+    const size_t n = window_items(op, ndim);
+    if (op->in_dtype.size <= 2)
+        return n <= MOST_LANES ? IN_LANES : COUNTED;
+    return n <= TG_MOST_MEDIAN ? IN_LANES : SELECTED;
+}
+
+/* Bytes that a median needs beside the block: counts and rows, or one window. */
 static size_t window_bytes(const tg_op *op, uint32_t ndim)
 {
-    const size_t n = op->method == BOX_MEDIAN ? window_items(op, ndim) : 0;
-    return n > TG_MOST_MEDIAN ? n * op->in_dtype.size : 0;
+    const size_t n = window_items(op, ndim), size = op->in_dtype.size;
+    const way how = op->method == BOX_MEDIAN ? way_of(op, ndim) : IN_LANES;
+    return how == COUNTED
+               ? n / (size_t)op->size[ndim - 1] * sizeof(void *) + tg_rank_counts_bytes(size)
+           : how == SELECTED ? n * size
+                             : 0;
 }
 
 static uint64_t scratch_box(const tg_op *op, const tg_shape *in, const tg_shape *out)
 {
     const uint64_t n = tg_block_scratch(op, out, TILE_ITEMS, item_bytes(op));
     (void)in;
-    return n < UINT64_MAX ? n + window_bytes(op, out->ndim) : n;
+    return n < UINT64_MAX && out->ndim > 0 ? n + window_bytes(op, out->ndim) : n;
 }
 
 /* --- Work --- */
@@ -216,7 +234,23 @@ static void median_row(const tg_op *op, const tg_block *b, const uint64_t *index
     tg_rank_medians(b->item_bytes, from, n, length, b->b);
 }
 
-/* The same of large windows, one after the other. */
+/* The same of large windows of small keys: what comes is counted, what goes no longer is. */
+static void slide_row(const tg_op *op, const tg_block *b, const uint64_t *index, size_t length,
+                      char *room)
+{
+    const size_t bytes = tg_rank_counts_bytes(b->item_bytes);
+    const void **rows = (const void **)(void *)(room + bytes);
+    tg_rank_window w = {rows, 0, 0, length};
+    tg_rows r;
+    tg_rows_of(&r, b->shape.ndim, op->size);
+    do
+        rows[w.n_rows++] = (const char *)b->a + window_row(b, index, &r) * b->item_bytes;
+    while (tg_rows_next(&r));
+    w.size = r.length;
+    tg_rank_slide(b->item_bytes, &w, (uint32_t *)(void *)room, b->b);
+}
+
+/* The same of other large windows, one after the other. */
 static void select_row(const tg_op *op, const tg_block *b, const uint64_t *index, size_t length,
                        char *window)
 {
@@ -237,14 +271,18 @@ static void select_row(const tg_op *op, const tg_block *b, const uint64_t *index
 static tg_status run_median(const tg_op *op, const tg_block *b, const tg_region_view *out,
                             char *window, const tg_cancel *cancel, tg_error *err)
 {
+    const way how = way_of(op, out->ndim);
     tg_rows r;
+    assert(how == IN_LANES || window != NULL);
     tg_rows_of(&r, out->ndim, out->shape);
     do {
         TG_TRY(tg_cancel_check(cancel, err));
-        if (window != NULL)
-            select_row(op, b, r.index, r.length, window);
-        else
+        if (how == IN_LANES)
             median_row(op, b, r.index, r.length);
+        else if (how == COUNTED)
+            slide_row(op, b, r.index, r.length, window);
+        else
+            select_row(op, b, r.index, r.length, window);
         store_keys(op, b, out, tg_rows_at(&r, out, NULL), b->b, r.length);
     } while (tg_rows_next(&r));
     return TG_OK;
@@ -270,7 +308,7 @@ static tg_status call_box(const tg_op *op, const tg_region_call *c, const tg_can
     TG_AUTO(tg_tiles) t = {0};
     TG_AUTO(tg_block) b = {0};
     TG_AUTO(tg_mem_ptr) window = NULL;
-    const size_t bytes = window_bytes(op, c->out.ndim);
+    const size_t bytes = c->out.ndim > 0 ? window_bytes(op, c->out.ndim) : 0;
     if (tg_view_items(&c->out) == 0)
         return TG_OK;
     TG_TRY(tg_tiles_open(&t, op, c, TILE_ITEMS, err));
@@ -278,6 +316,8 @@ static tg_status call_box(const tg_op *op, const tg_region_call *c, const tg_can
     window = bytes > 0 ? tg_alloc(bytes) : NULL;
     if (bytes > 0 && window == NULL)
         return tg_fail(err, TG_NO_MEMORY, "no memory for a window of %zu bytes", bytes);
+    if (window != NULL)
+        memset(window, 0, bytes);
     while (tg_tiles_next(&t)) {
         tg_block_load(&b, &t, op->method == BOX_MEAN ? tg_block_doubles : tg_rank_load);
         TG_TRY(op->method == BOX_MEDIAN ? run_median(op, &b, &t.call.out, window, cancel, err)

@@ -5,7 +5,7 @@
 
 #include "base/wider.h"
 
-#define LANES   4
+#define LANES   ((size_t)4)
 #define BLOCK   (4 * LANES) /* four sums at once hide how long an addition takes */
 #define COLUMNS (4 * BLOCK)
 

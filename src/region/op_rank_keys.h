@@ -6,28 +6,41 @@ typedef KEY NAME(loose) __attribute__((aligned(1), may_alias)); /* anywhere in m
 /* The same way there and back: the sign of all turned, or the rest of negative ones. */
 TG_INLINE KEY NAME(turned)(KEY v, BITS sign, BITS rest)
 {
-    const KEY negative = (KEY)(v >> (8 * sizeof(KEY) - 1)); /* all bits, or none */
-    return (KEY)((BITS)v ^ sign ^ ((BITS)negative & rest));
+    const BITS negative =
+        (BITS)(0 - ((BITS)v >> (8 * sizeof(KEY) - 1))); /* all bits, or none */
+    return (KEY)((BITS)v ^ sign ^ (negative & rest));
+}
+
+/* Floats alone, where NaN is to be as a conversion by way of doubles leaves it. */
+TG_INLINE KEY NAME(quieted)(KEY v, KEY rest, KEY infinity, KEY keep, KEY quiet)
+{
+    return (KEY)((v & rest) > infinity ? (v & keep) | quiet : v);
 }
 
 TG_INLINE void NAME(turn_side)(NAME(loose) *restrict dst, const NAME(loose) *restrict src,
-                               size_t n, BITS sign, BITS rest)
+                               size_t n, const turns *how)
 {
-    for (size_t i = 0; i < n; i++)
-        dst[i] = NAME(turned)(src[i], sign, rest);
+    const BITS sign = (BITS)how->sign, rest = (BITS)how->rest;
+    const KEY infinity = (KEY)how->infinity, keep = (KEY)how->keep, quiet = (KEY)how->quiet;
+    if (how->quiet == 0)
+        for (size_t i = 0; i < n; i++)
+            dst[i] = NAME(turned)(src[i], sign, rest);
+    else
+        for (size_t i = 0; i < n; i++)
+            dst[i] = NAME(quieted)(NAME(turned)(src[i], sign, rest), (KEY)rest, infinity, keep,
+                                   quiet);
 }
 
 TG_INLINE void NAME(turn_rows)(char *dst, int64_t to, const char *src, int64_t from, size_t n,
                                const turns *how)
 {
-    const BITS sign = (BITS)how->sign, rest = (BITS)how->rest;
     if (to == (int64_t)sizeof(KEY) && from == (int64_t)sizeof(KEY))
-        NAME(turn_side)((NAME(loose) *)dst, (const NAME(loose) *)src, n, sign, rest);
+        NAME(turn_side)((NAME(loose) *)dst, (const NAME(loose) *)src, n, how);
     else
-        for (size_t i = 0; i < n; i++) {
-            const KEY v = *(const NAME(loose) *)(src + (int64_t)i * from);
-            *(NAME(loose) *)(dst + (int64_t)i * to) = NAME(turned)(v, sign, rest);
-        }
+        for (size_t i = 0; i < n; i++)
+            NAME(turn_side)
+            ((NAME(loose) *)(dst + (int64_t)i * to),
+             (const NAME(loose) *)(src + (int64_t)i * from), 1, how);
 }
 
 TG_DEFINE_WIDER(NAME(turn), NAME(turn_rows),
