@@ -98,31 +98,39 @@ uint64_t *tg_items_saturated(void)
     return &saturated;
 }
 
+#define CLAMPED 64
+
 /* What does not fit even when it is rounded: the greatest is odd, so half above it rounds away
  * from it; the least is even, and half below rounds to it. Mostly all fit, and need no more. */
-#define STORE_INT(T, least, greatest)                                          \
-    do {                                                                       \
-        uint64_t fit = 0;                                                      \
-        for (size_t i = 0; i < n; i++)                                         \
-            fit += (uint64_t)((src[i] >= (double)(least)-0.5) &                \
-                              (src[i] < (double)(greatest) + 0.5));            \
-        saturated += n - fit;                                                  \
-        for (size_t i = 0; i < n && fit == n; i++)                             \
-            STORE_ROUNDED(T, src[i]);                                          \
-        for (size_t i = 0; i < n && fit < n; i++) {                            \
-            double v = src[i] == src[i] ? src[i] : 0;                          \
-            v = v > (double)(least) ? v : (double)(least);                     \
-            STORE_ROUNDED(T, v < (double)(greatest) ? v : (double)(greatest)); \
-        }                                                                      \
+#define STORE_INT(T, least, greatest)                                       \
+    do {                                                                    \
+        uint64_t fit = 0;                                                   \
+        for (size_t i = 0; i < n; i++)                                      \
+            fit += (uint64_t)((src[i] >= (double)(least)-0.5) &             \
+                              (src[i] < (double)(greatest) + 0.5));         \
+        saturated += n - fit;                                               \
+        for (size_t i = 0; i < n && fit == n; i++)                          \
+            STORE_ROUNDED(T, src[i], i);                                    \
+        for (size_t at = 0; at < n && fit < n; at += CLAMPED) {             \
+            const size_t m = n - at < CLAMPED ? n - at : CLAMPED;           \
+            double block[CLAMPED]; /* nothing else points to it */          \
+            for (size_t i = 0; i < m; i++) {                                \
+                double v = src[at + i] == src[at + i] ? src[at + i] : 0;    \
+                v = v > (double)(least) ? v : (double)(least);              \
+                block[i] = v < (double)(greatest) ? v : (double)(greatest); \
+            }                                                               \
+            for (size_t i = 0; i < m; i++)                                  \
+                STORE_ROUNDED(T, block[i], at + i);                         \
+        }                                                                   \
     } while (0)
 
-#define STORE_ROUNDED(T, value)                              \
-    do {                                                     \
-        const double rounded = (value) + ROUNDER;            \
-        uint64_t bits;                                       \
-        memcpy(&bits, &rounded, sizeof bits);                \
-        const T item = (T)bits;                              \
-        memcpy(p + (int64_t)i * stride, &item, sizeof item); \
+#define STORE_ROUNDED(T, value, place)                           \
+    do {                                                         \
+        const double rounded = (value) + ROUNDER;                \
+        uint64_t bits;                                           \
+        memcpy(&bits, &rounded, sizeof bits);                    \
+        const T item = (T)bits;                                  \
+        memcpy(p + (int64_t)(place)*stride, &item, sizeof item); \
     } while (0)
 
 #define STORE_NARROW(T, least, greatest)                                 \

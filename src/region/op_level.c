@@ -226,6 +226,11 @@ static void see_gather(void *user, const double *v, size_t n)
 #define ITSELF(x) (x)
 TG_DEFINE_SELECT(select_kth, double, double, ITSELF)
 
+static double between(double a, double b, double t)
+{
+    return t < 0.5 ? a + (b - a) * t : b - (b - a) * (1 - t); /* as numpy does */
+}
+
 static double percentile_of(double *v, size_t n, double q)
 {
     double at = q / 100 * (double)(n - 1);
@@ -238,7 +243,55 @@ static double percentile_of(double *v, size_t n, double q)
         for (size_t i = k + 2; i < n; i++)
             b = v[i] < b ? v[i] : b;
     }
-    return t < 0.5 ? a + (b - a) * t : b - (b - a) * (1 - t); /* as numpy does */
+    return between(a, b, t);
+}
+
+/* --- Small whole numbers: how often each occurs says which is the k-th --- */
+
+#define N_SMALL 65536
+
+typedef struct small_counts {
+    uint32_t *count; /* of the number i + least */
+    double least;
+} small_counts;
+
+static void see_small(void *user, const double *v, size_t n)
+{
+    const small_counts *s = user;
+    const double least = s->least;
+    uint32_t *count = s->count;
+    for (size_t i = 0; i < n; i++)
+        count[(size_t)(int64_t)(v[i] - least)]++;
+}
+
+/* The k-th, and the next: itself where there is more than one of it, or no other. */
+static double small_percentile(const small_counts *s, uint64_t n, double q)
+{
+    const double at = q / 100 * (double)(n - 1);
+    const uint64_t k = (uint64_t)at;
+    uint64_t before = 0;
+    size_t i = 0, next;
+    while (before + s->count[i] <= k)
+        before += s->count[i++];
+    next = i;
+    if (before + s->count[i] == k + 1 && k + 1 < n)
+        for (next++; s->count[next] == 0;)
+            next++;
+    return between(s->least + (double)i, s->least + (double)next, at - (double)k);
+}
+
+static bool is_small(tg_dtype t, uint64_t n)
+{
+    return t.kind != TG_DT_FLOAT && t.size <= 2 && n >= N_SMALL && n <= UINT32_MAX;
+}
+
+static tg_status call_small_percentile(const tg_op *op, const tg_region_call *c, uint64_t n,
+                                       void *room, const tg_cancel *cancel, tg_error *err)
+{
+    small_counts s = {room, c->in.dtype.kind == TG_DT_INT ? -N_SMALL / 2 : 0};
+    memset(room, 0, N_SMALL * sizeof *s.count);
+    TG_TRY(see_items(c, see_small, &s, cancel, err));
+    return mark_above(c, small_percentile(&s, n, op->value), cancel, err);
 }
 
 static tg_status call_percentile(const tg_op *op, const tg_region_call *c,
@@ -253,6 +306,8 @@ static tg_status call_percentile(const tg_op *op, const tg_region_call *c,
     TG_AUTO(tg_mem_ptr) room = tg_alloc_array((size_t)n, sizeof(double));
     if (room == NULL)
         return tg_fail(err, TG_NO_MEMORY, "no memory for the %zu items of a region", (size_t)n);
+    if (is_small(c->in.dtype, n))
+        return call_small_percentile(op, c, n, room, cancel, err);
     gathered g = {room, 0};
     TG_TRY(see_items(c, see_gather, &g, cancel, err));
     see_range(&r, g.item, g.n);

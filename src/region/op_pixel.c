@@ -298,8 +298,9 @@ static tg_status setup_threshold(tg_op *op, tg_op_text *t, const tg_function_env
 
 static void narrow_threshold(const tg_op *op, double *v, size_t n)
 {
+    const double value = op->value, high = op->high; /* v may point into op, for all it knows */
     for (size_t i = 0; i < n; i++)
-        v[i] = v[i] > op->value ? op->high : 0;
+        v[i] = v[i] > value ? high : 0;
 }
 
 static void wide_threshold(const tg_op *op, long double *v, size_t n)

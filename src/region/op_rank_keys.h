@@ -39,8 +39,8 @@ TG_INLINE void NAME(turn_rows)(char *dst, int64_t to, const char *src, int64_t f
     else
         for (size_t i = 0; i < n; i++)
             NAME(turn_side)
-            ((NAME(loose) *)(dst + (int64_t)i * to),
-             (const NAME(loose) *)(src + (int64_t)i * from), 1, how);
+    ((NAME(loose) *)(dst + (int64_t)i * to), (const NAME(loose) *)(src + (int64_t)i * from), 1,
+     how);
 }
 
 TG_DEFINE_WIDER(NAME(turn), NAME(turn_rows),

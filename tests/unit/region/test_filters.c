@@ -321,6 +321,96 @@ static void boxes_of_tiles_are_those_of_the_whole(void)
     check_box(types[10], (tg_shape){3, {43, 71, 97}}, &(box){"mean", {3, 4, 5}});
 }
 
+/* --- Levels and labels --- */
+
+/* Small numbers are counted, doubles of the same values selected. */
+static void percentile_counts_as_it_selects(void)
+{
+    static const char *const ops[] = {"percentile:q=0", "percentile:q=37.3", "percentile:q=50",
+                                      "percentile:q=99.99", "percentile:q=100"};
+    const tg_shape shape = {2, {261, 257}};
+    for (size_t k = 0; k < 5; k++) {
+        const tg_dtype u8 = {TG_DT_UINT, 1};
+        image in = random_image(types[k], shape), same = image_new(types[11], shape);
+        image got = image_new(u8, shape), want = image_new(u8, shape);
+        tg_items_load((double *)(void *)same.data, in.dtype, in.data, (int64_t)in.dtype.size,
+                      in.items);
+        for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+            test_row = ops[i];
+            run(ops[i], &in, &got, false);
+            run(ops[i], &same, &want, false);
+            CHECK(memcmp(got.data, want.data, want.items) == 0);
+        }
+        image_free(&in);
+        image_free(&same);
+        image_free(&got);
+        image_free(&want);
+    }
+    test_row = "";
+}
+
+/* Do two items touch, different along 1 to `most` axes, by one? */
+static bool touch(const tg_shape *shape, size_t a, size_t b, uint32_t most)
+{
+    uint32_t n = 0;
+    for (uint32_t d = shape->ndim; d-- > 0;) {
+        const size_t x = a % (size_t)shape->n[d], y = b % (size_t)shape->n[d];
+        if (x + 1 < y || y + 1 < x)
+            return false;
+        n += x != y;
+        a /= (size_t)shape->n[d];
+        b /= (size_t)shape->n[d];
+    }
+    return n > 0 && n <= most;
+}
+
+/* Each item takes the least number of those it touches, until none changes. */
+static void make_labels(const image *in, uint32_t connectivity, uint32_t *want)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < in->items; i++)
+        want[i] = in->data[i] != 0 ? (uint32_t)i + 1 : 0;
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (size_t a = 0; a < in->items; a++)
+            for (size_t b = 0; b < in->items; b++)
+                if (want[b] != 0 && want[b] < want[a] &&
+                    touch(&in->shape, a, b, connectivity)) {
+                    want[a] = want[b];
+                    changed = true;
+                }
+    }
+    for (size_t i = 0; i < in->items; i++)
+        if (want[i] == (uint32_t)i + 1)
+            want[i] = ++n;
+        else if (want[i] != 0)
+            want[i] = want[want[i] - 1];
+}
+
+static void label_is_its_definition(void)
+{
+    static const tg_shape few[] = {{1, {37}},        {2, {1, 19}},   {2, {23, 1}},
+                                   {2, {17, 19}},    {3, {5, 6, 9}}, {3, {2, 1, 40}},
+                                   {4, {3, 4, 3, 7}}};
+    for (size_t i = 0; i < sizeof few / sizeof *few; i++)
+        for (uint32_t connectivity = 1; connectivity <= few[i].ndim; connectivity++) {
+            char op[64];
+            image in = random_image(types[0], few[i]);
+            image got = image_new(types[6], few[i]), want = image_new(types[6], few[i]);
+            for (size_t k = 0; k < in.items; k++) /* a third */
+                in.data[k] = random_bits() % 3 == 0;
+            make_labels(&in, connectivity, (uint32_t *)(void *)want.data);
+            (void)snprintf(op, sizeof op, "label:connectivity=%u", (unsigned)connectivity);
+            test_row = op;
+            run(op, &in, &got, false);
+            CHECK(memcmp(got.data, want.data, want.items * sizeof(uint32_t)) == 0);
+            test_row = "";
+            image_free(&in);
+            image_free(&got);
+            image_free(&want);
+        }
+}
+
 /* Stores that round, saturate and count, rows of every length, items apart or side by side. */
 static double nearest(double v, double least, double greatest, uint64_t *over)
 {
@@ -378,6 +468,8 @@ static const struct test tests[] = {
     {"gaussian_of_tiles_is_that_of_the_whole", gaussian_of_tiles_is_that_of_the_whole},
     {"boxes_are_their_formulas_in_every_bit", boxes_are_their_formulas_in_every_bit},
     {"boxes_of_tiles_are_those_of_the_whole", boxes_of_tiles_are_those_of_the_whole},
+    {"percentile_counts_as_it_selects", percentile_counts_as_it_selects},
+    {"label_is_its_definition", label_is_its_definition},
     {"stores_round_and_saturate", stores_round_and_saturate},
 };
 TEST_MAIN(tests)
