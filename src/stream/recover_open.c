@@ -158,11 +158,13 @@ static tg_status recover_locked(recovery *r, tg_runtime *rt, const char *path, t
 {
     tg_stream *s = r->s;
 
-    if (!tg_side_has(&s->side, TG_RECORD_FILE))
-        return nothing_to_do(path, r->result, err);
-    TG_TRY(tg_model_read(&r->model, tg_runtime_budget(rt), s->side.dir, TG_RECORD_FILE, err));
-    if (r->model.n_lanes == 0 || zip_is_whole(s)) {
-        /* Died before the first record, or after the last step. */
+    bool journal = tg_side_has(&s->side, TG_RECORD_FILE);
+    if (journal)
+        TG_TRY(
+            tg_model_read(&r->model, tg_runtime_budget(rt), s->side.dir, TG_RECORD_FILE, err));
+    if (!journal || r->model.n_lanes == 0 || zip_is_whole(s)) {
+        /* Died before the first record, or after the last step: files beside it mean nothing.
+         */
         TG_TRY(tg_side_clear(&s->side, tg_recorder_files, err));
         return nothing_to_do(path, r->result, err);
     }

@@ -191,6 +191,21 @@ static void frames_are_counted(void)
     test_row = "";
 }
 
+/* Killed before its journal had its name, or after it was removed: what lies beside it goes. */
+static void files_without_a_journal(void)
+{
+    const char *path = scratch("remains");
+    uint64_t durable;
+    tg_error err = {0};
+
+    CHECK_OK(record(&shapes[0], path, false, &durable, &err));
+    shell("mkdir \"$P\".tidegate && cd \"$P\".tidegate && touch journal.new tail-0 shard-0-0",
+          path);
+    check_count(path, FRAMES, FRAMES);
+    shell("test ! -e \"$P\".tidegate", path);
+    remove_store(path);
+}
+
 /* What a user or another program did to the attribute is told, or made the best of. */
 static void frame_axes_that_cannot_be(void)
 {
@@ -534,6 +549,7 @@ static const struct test tests[] = {
     {"journal_beyond_the_budget", journal_beyond_the_budget},
     {"record_beyond_the_budget", record_beyond_the_budget},
     {"frames_are_counted", frames_are_counted},
+    {"files_without_a_journal", files_without_a_journal},
     {"frame_axes_that_cannot_be", frame_axes_that_cannot_be},
     {"many_records", many_records},
     {"recorder_out_of_memory", recorder_out_of_memory},
