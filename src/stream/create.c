@@ -287,8 +287,7 @@ tg_status tg_make_meta(tg_lane *n, const tg_stream_array *a, uint32_t plane, tg_
     return tg_array_meta_new(&n->meta[plane], &ao, err);
 }
 
-static tg_status create_array(tg_lane *n, const tg_stream_array *a, uint32_t plane,
-                              tg_error *err)
+tg_status tg_create_level(tg_lane *n, const tg_stream_array *a, uint32_t plane, tg_error *err)
 {
     tg_layout_vectors v;
     const char *names[TG_MAX_NDIM];
@@ -322,7 +321,7 @@ tg_status tg_create_lane(tg_lane *n, const tg_stream_array *a, tg_error *err)
     if (plate && !n->s->zip)
         TG_TRY(tg_plate_create(n, err));
     for (uint32_t p = 0; !plate && !n->s->zip && p < n->layout.n_planes; p++)
-        TG_TRY(create_array(n, a, p, err));
+        TG_TRY(tg_create_level(n, a, p, err));
     return tg_frame_table_create(&n->table, n->s->store, &t, NULL, err);
 }
 
@@ -386,11 +385,25 @@ static bool add_name(void *user, const char *name)
 
 static tg_status remove_below(tg_store *store, const char *prefix, tg_error *err);
 
+static bool is_document(const char *name)
+{
+    return strcmp(name, "zarr.json") == 0 || strncmp(name, ".z", 2) == 0;
+}
+
+/* Arrays lose their documents first, so that no chunk that is gone is read as fill value; the
+ * root keeps its own to the end: a run that dies here leaves a node, which may be overwritten.
+ */
 static tg_status remove_names(tg_store *store, const char *prefix, const name_list *l,
                               tg_error *err)
 {
-    for (size_t i = 0; i < l->n; i++) {
+    bool root = prefix[0] == '\0';
+
+    for (size_t j = 0; j < 2 * l->n; j++) {
         char key[4096];
+        bool second = j >= l->n;
+        size_t i = second ? j - l->n : j;
+        if (is_document(l->names[i]) != (root ? second : !second))
+            continue;
         int len = snprintf(key, sizeof key, "%s%s", prefix, l->names[i]);
         if (len < 1 || (size_t)len >= sizeof key)
             return tg_fail(err, TG_INVALID, "'%s%s' is too long", prefix, l->names[i]);

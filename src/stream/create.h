@@ -17,6 +17,8 @@ TG_MUST_USE tg_status tg_create(tg_stream *s, const tg_stream_options *o, tg_err
 /* Open what is there, compare it with the options, and go on behind it. */
 TG_MUST_USE tg_status tg_create_append(tg_stream *s, const tg_stream_options *o, tg_error *err);
 /* An array that is not there yet, of the store that is. */
+TG_MUST_USE tg_status tg_create_level(tg_lane *n, const tg_stream_array *a, uint32_t plane,
+                                      tg_error *err);
 TG_MUST_USE tg_status tg_create_lane(tg_lane *n, const tg_stream_array *a, tg_error *err);
 /* Make a group unless it is there. */
 TG_MUST_USE tg_status tg_create_group(tg_stream *s, const tg_group *g, tg_error *err);

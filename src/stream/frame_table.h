@@ -65,7 +65,8 @@ TG_MUST_USE tg_status tg_frame_table_create(tg_frame_table **out, tg_store *stor
  * tg_frame_table_length(); recover: its length when the recorder was opened, to add the rows
  * of the journal again). The rows of the last partial chunk are read back. What the store holds
  * beyond `rows` stays until it is written over, and visible until a publish. Columns must be
- * those of the options: TG_INVALID names the one that is not. Other attributes stay. */
+ * those of the options: TG_INVALID names the one that is not, TG_NOT_FOUND the one that is
+ * missing. Other attributes stay. */
 TG_MUST_USE tg_status tg_frame_table_open(tg_frame_table **out, tg_store *store,
                                           const tg_frame_table_options *options, uint64_t rows,
                                           const tg_cancel *cancel, tg_error *err);

@@ -179,7 +179,7 @@ static tg_status open_column(tg_frame_table *t, frame_column *c, uint64_t rows,
     tg_error own = {0};
     tg_status st = tg_array_open(t->store, c->path, &c->array, cancel, &own);
     if (st == TG_NOT_FOUND)
-        return tg_fail(err, TG_INVALID, "'%s': no such column in the table that is there",
+        return tg_fail(err, TG_NOT_FOUND, "'%s': no such column in the table that is there",
                        c->path);
     if (st != TG_OK && err != NULL)
         *err = own;

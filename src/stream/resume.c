@@ -175,18 +175,36 @@ static tg_status reopen_layers(tg_lane *n, uint64_t slots, tg_error *err)
     return TG_OK;
 }
 
-static tg_status resume_table(tg_lane *n, uint64_t *rows, tg_error *err)
+/* The table that is there, `rows` long. */
+static tg_status open_table(tg_lane *n, uint64_t rows, tg_error *err)
 {
     tg_frame_table_options t = tg_lane_table_options(n);
     tg_frame_row last;
 
-    TG_TRY(tg_frame_table_length(n->s->store, n->path, rows, NULL, err));
     tg_status st = tg_frame_table_last(n->s->store, n->path, &last, NULL, err);
     if (st != TG_OK && st != TG_NOT_FOUND)
         return st;
     if (st == TG_OK)
         tg_sequence_resume(&n->sequence, last.sequence);
-    return tg_frame_table_open(&n->table, n->s->store, &t, *rows, NULL, err);
+    return tg_frame_table_open(&n->table, n->s->store, &t, rows, NULL, err);
+}
+
+/* A recorder that died while it made its store may have left no table, or not all of it. */
+static tg_status resume_table(tg_lane *n, uint64_t slots, uint64_t *rows, tg_error *err)
+{
+    tg_frame_table_options t = tg_lane_table_options(n);
+
+    *rows = 0;
+    tg_status st = tg_frame_table_length(n->s->store, n->path, rows, NULL, err);
+    if (st == TG_OK)
+        st = open_table(n, *rows, err);
+    if (st != TG_NOT_FOUND)
+        return st;
+    if (slots == 0 && *rows == 0)
+        return tg_frame_table_create(&n->table, n->s->store, &t, NULL, err);
+    return tg_fail(err, TG_INVALID,
+                   "group '%s' has frames, and no frame table to go on with, or not all of it",
+                   n->path);
 }
 
 /* --- Plates ---------------------------------------------------------------------------------
@@ -275,23 +293,28 @@ static tg_status resume_plate(tg_lane *n, uint64_t *slots, tg_error *err)
 /* --- One lane -------------------------------------------------------------------------------
  */
 
-static tg_status open_level(tg_lane *n, uint32_t level, const char *path, tg_error *err)
+/* One that a recorder did not come to make before it died is made. */
+static tg_status open_level(tg_lane *n, uint32_t level, const tg_stream_array *a,
+                            const char *path, tg_error *err)
 {
     tg_status st = tg_array_open(n->s->store, path, &n->array[level], NULL, err);
 
+    if (st == TG_NOT_FOUND && n->outer == 0)
+        return tg_create_level(n, a, level, err);
     return st != TG_NOT_FOUND ? st
                               : tg_fail(err, TG_INVALID,
                                         "level '%s' is not there, and would be recorded", path);
 }
 
-static tg_status resume_arrays(tg_lane *n, uint64_t *slots, tg_error *err)
+static tg_status resume_arrays(tg_lane *n, const tg_stream_array *a, uint64_t *slots,
+                               tg_error *err)
 {
     for (uint32_t p = 0; p < n->layout.n_planes; p++) {
         char path[TG_KEY_BYTES];
         tg_array_info info = {.size = sizeof info};
         TG_TRY(tg_plane_path(n, 0, p, path, sizeof path, err));
         if (n->array[p] == NULL)
-            TG_TRY(open_level(n, p, path, err));
+            TG_TRY(open_level(n, p, a, path, err));
         TG_TRY(tg_array_get_info(n->array[p], &info, err));
         TG_TRY(compare(n, p, n->array[p], path, err));
         if (p == 0)
@@ -303,25 +326,49 @@ static tg_status resume_arrays(tg_lane *n, uint64_t *slots, tg_error *err)
     return TG_OK;
 }
 
-static tg_status resume_lane(tg_lane *n, tg_error *err)
+static tg_status resume_lane(tg_lane *n, const tg_stream_array *a, tg_error *err)
 {
     uint64_t slots = 0, rows;
 
     TG_TRY(check_levels(n, err));
     TG_TRY(tg_layout_is_plate(&n->layout) ? resume_plate(n, &slots, err)
-                                          : resume_arrays(n, &slots, err));
-    TG_TRY(resume_table(n, &rows, err));
+                                          : resume_arrays(n, a, &slots, err));
+    TG_TRY(resume_table(n, slots, &rows, err));
     start_at(n, slots, rows);
     return reopen_layers(n, slots, err);
+}
+
+/* A plate that a recorder did not come to make whole before it died: the table comes last. */
+static tg_status plate_is_unmade(const tg_lane *n, bool *unmade, tg_error *err)
+{
+    uint64_t rows, frames = 0;
+
+    tg_status st = tg_frame_table_length(n->s->store, n->path, &rows, NULL, err);
+    *unmade = false;
+    if (st != TG_NOT_FOUND)
+        return st;
+    for (uint64_t i = 0; i < tg_layout_images(&n->layout) && frames == 0; i++) {
+        TG_AUTO_PTR(tg_array) a = NULL;
+        st = tg_plate_open(n, i, 0, &a, err);
+        if (st == TG_OK)
+            frames = tg_plane_frames(&n->layout, tg_array_meta_info(tg_array_get_meta(a)));
+        else if (st != TG_NOT_FOUND)
+            return st;
+    }
+    *unmade = frames == 0;
+    return TG_OK;
 }
 
 /* Is the array of the first level there, or the first field's? */
 static tg_status find_array(tg_lane *n, bool *there, tg_error *err)
 {
     tg_array *a = NULL;
+    bool unmade = false;
     tg_status st = tg_plate_open(n, 0, 0, &a, err);
 
-    *there = st == TG_OK;
+    if (st == TG_OK && tg_layout_is_plate(&n->layout))
+        st = plate_is_unmade(n, &unmade, err);
+    *there = st == TG_OK && !unmade;
     if (tg_layout_is_plate(&n->layout))
         tg_array_free(a);
     else
@@ -354,14 +401,15 @@ static tg_status begin_lane(tg_lane *n, bool there, const tg_stream_array *a, tg
     return tg_create_lane(n, a, err);
 }
 
-/* Nothing is written before all that is there was found to fit. */
+/* Nothing is written over what is there before all of it was found to fit. */
 tg_status tg_create_append(tg_stream *s, const tg_stream_options *o, tg_error *err)
 {
     bool there[TG_STREAM_ARRAYS] = {false};
 
     for (uint32_t i = 0; i < s->n_lanes; i++) {
         TG_TRY(find_array(&s->lanes[i], &there[i], err));
-        TG_TRY(there[i] ? resume_lane(&s->lanes[i], err) : check_no_table(&s->lanes[i], err));
+        TG_TRY(there[i] ? resume_lane(&s->lanes[i], &o->arrays[i], err)
+                        : check_no_table(&s->lanes[i], err));
     }
     for (uint32_t i = 0; i < s->n_lanes; i++)
         TG_TRY(begin_lane(&s->lanes[i], there[i], &o->arrays[i], err));

@@ -255,6 +255,7 @@ class Sweep(Tools):
         super().__init__(args.build, args.second_reader)
         self.args = args
         self.struck, self.by_layout, self.answers, self.failures = {}, {}, {}, []
+        self.went_on = 0
 
     # --- one point of each mode ----------------------------------------------------------
 
@@ -267,6 +268,10 @@ class Sweep(Tools):
             raise Wrong(f"ended with {run.status}: {run.stderr[-300:]}")
         run.acknowledged("durable")
         run.check_left(run.acknowledged("done"))
+        if os.path.isdir(run.store) and not run.frames():
+            run.record(PACED + " --append", {})  # however early it died: the same call goes on
+            self.ended_well(run)
+            self.went_on += 1
 
     def recover_kill(self, run, n, _name):
         """recover itself is killed: another one ends what it had begun."""
@@ -396,7 +401,7 @@ class Sweep(Tools):
         print(f"record {self.args.mode}: seed {self.args.seed}, {runs} runs, "
               f"{sum(self.struck.values())} struck, {len(self.failures)} failed, "
               f"{self.frames_checked} frames recovered and compared, "
-              f"{self.second_reads} stores read by zarr-python")
+              f"{self.second_reads} stores read by zarr-python, {self.went_on} gone on with")
         for title, table in (("kind", self.struck), ("layout", self.by_layout),
                              ("answer", self.answers)):
             print(f"  by {title}: " + ", ".join(f"{k} {v}" for k, v in sorted(table.items())))

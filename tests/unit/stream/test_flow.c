@@ -699,6 +699,55 @@ static void overwritten(void)
     CHECK(access(chunk, F_OK) != 0);
 }
 
+static int unlinks_left;
+
+static int few_unlinks(int dir, const char *path, int flags)
+{
+    if (unlinks_left-- > 0)
+        return tg_sys_kernel.unlink_at(dir, path, flags);
+    errno = EIO;
+    return -1;
+}
+
+/* Ended at any moment of the removal, what is left shows no frame that is not there, and may be
+ * overwritten. */
+static void overwriting_ends(void)
+{
+    tg_stream_array a = ARRAY(.chunk_frames = 1, .no_shards = true);
+    tg_stream_options o = {.size = sizeof o, .arrays = &a, .n_arrays = 1};
+    tg_sys table = *tg_sys_table();
+    tg_error err = {0};
+    char command[600];
+    int failed = 0;
+
+    table.unlink_at = few_unlinks;
+    o.path = scratch("over and out");
+    (void)snprintf(command, sizeof command, "rm -rf '%s.tidegate'", o.path);
+    if (rt == NULL)
+        rt = new_runtime((uint64_t)128 << 20);
+    for (int n = 0; n < 24; n += 4) {
+        tg_stream *s = NULL;
+        o.mode = TG_STREAM_OVERWRITE;
+        CHECK_OK(tg_stream_open(rt, &o, &s, &err));
+        for (uint64_t j = 0; s != NULL && j < 4; j++)
+            CHECK_OK(offer(s, 0, j, NULL, &err));
+        CHECK_OK(tg_stream_close(s, NULL, &err));
+        unlinks_left = n;
+        tg_sys_use(&table);
+        tg_status st = tg_stream_open(rt, &o, &s, &err);
+        failed += st != TG_OK;
+        if (st == TG_OK)
+            tg_stream_free(s);
+        tg_sys_use(NULL);
+        CHECK(system(command) == 0);
+        uint64_t shape = shape_of(o.path, "0", 0);
+        CHECK(shape == UINT64_MAX || shape == (st == TG_OK ? 0 : 4));
+        if (shape == 4)
+            check_frames(o.path, "0", 0, 4);
+    }
+    CHECK(failed > 3);
+}
+
 static void appended(void)
 {
     static const named_array cases[] = {
@@ -840,6 +889,7 @@ static const struct test tests[] = {
     {"several_arrays", several_arrays},
     {"wrong_use", wrong_use},
     {"overwritten", overwritten},
+    {"overwriting_ends", overwriting_ends},
     {"appended", appended},
     {"shard_larger_than_the_disk", shard_larger_than_the_disk},
     {"made_ahead", made_ahead},
