@@ -145,7 +145,7 @@ add_avx2(double *restrict y, const double *restrict x, const double *restrict in
     add_samples(y, x, inverse_sigma, n, m, a, max_exponent);
 }
 
-__attribute__((target("avx512f,avx512dq,avx512vl,prefer-vector-width=512"))) static void
+__attribute__((target("avx512f,avx512dq,avx512vl"))) static void
 add_avx512(double *restrict y, const double *restrict x, const double *restrict inverse_sigma,
            size_t n, double m, double a, double max_exponent)
 {
