@@ -356,6 +356,33 @@ static double outer_weight(const tg_accum *a, const tg_patch *patch, const uint6
     return w;
 }
 
+/* Rows one below the other; r is the first of them, at index. */
+static void fold_sheet(const tg_accum *a, const tg_patch *patch, const tg_box *part,
+                       uint64_t *index, row r)
+{
+    const uint32_t ndim = a->chunk.ndim;
+    const row_fn fold = a->policy == TG_POLICY_MASK ? NULL : fold_of(a);
+    const uint64_t n = ndim < 2 ? 1 : part->shape.n[ndim - 2];
+    const uint64_t width = ndim < 2 ? 0 : a->chunk.n[ndim - 1];
+    const int64_t down = ndim < 2 ? 0 : patch->strides[ndim - 2];
+
+    for (uint64_t y = 0; y < n; y++) {
+        if (a->policy == TG_POLICY_BLEND)
+            r.weight = outer_weight(a, patch, index);
+        if (fold == NULL)
+            copy_kept(a, r.value, patch, r.src, index, r.n);
+        else
+            fold(&r);
+        r.src += down;
+        r.value += width * a->value_bytes;
+        r.note += width * a->note_bytes;
+        if (ndim >= 2)
+            index[ndim - 2]++;
+    }
+    if (ndim >= 2)
+        index[ndim - 2] -= n;
+}
+
 void tg_accum_fold(const tg_accum *a, uint8_t *acc, const tg_box *chunk, const tg_patch *patch,
                    const tg_box *part)
 {
@@ -364,13 +391,14 @@ void tg_accum_fold(const tg_accum *a, uint8_t *acc, const tg_box *chunk, const t
         return;
     }
     const uint32_t last = a->chunk.ndim == 0 ? 0 : a->chunk.ndim - 1;
-    const row_fn fold = a->policy == TG_POLICY_MASK ? NULL : fold_of(a);
     uint64_t index[TG_MAX_NDIM], place;
-    tg_box rows = *part;
+    tg_box sheets = *part; /* the rows of each lie along the last dimension but one */
 
     memcpy(index, part->start, sizeof index);
     if (a->chunk.ndim > 0)
-        rows.shape.n[last] = 1;
+        sheets.shape.n[last] = 1;
+    if (last > 0)
+        sheets.shape.n[last - 1] = 1;
     do {
         row r = {.a = a, .n = a->chunk.ndim == 0 ? 1 : part->shape.n[last], .weight = 1};
         locate(a, chunk, patch, index, &r.src, &place);
@@ -381,13 +409,8 @@ void tg_accum_fold(const tg_accum *a, uint8_t *acc, const tg_box *chunk, const t
             r.at = index[last] - patch->box.start[last];
             r.width = patch->box.shape.n[last];
         }
-        if (a->policy == TG_POLICY_BLEND)
-            r.weight = outer_weight(a, patch, index);
-        if (fold == NULL)
-            copy_kept(a, r.value, patch, r.src, index, r.n);
-        else
-            fold(&r);
-    } while (tg_box_next(&rows, index));
+        fold_sheet(a, patch, part, index, r);
+    } while (tg_box_next(&sheets, index));
 }
 
 /* --- Results ------------------------------------------------------------------- */

@@ -674,17 +674,6 @@ void tg_run_fail(engine *e, const tg_error *err)
     tg_cond_broadcast(&e->has_context);
 }
 
-static void end_region(engine *e, const slot *s)
-{
-    {
-        TG_LOCKED(&e->lock);
-        e->in_flight--;
-        tg_cond_broadcast(&e->room);
-    }
-    tg_reporter_add(e->reporter, 1,
-                    times(items_of_box(&s->r.read), e->o.in->meta->info.dtype.size));
-}
-
 static void work(void *user)
 {
     slot *s = user;
@@ -700,7 +689,8 @@ static void work(void *user)
         tg_error err = {0};
         if (tg_run_run_region(e, s, &err) != TG_OK)
             tg_run_fail(e, &err);
-        end_region(e, s);
+        tg_reporter_add(e->reporter, 1,
+                        times(items_of_box(&s->r.read), e->o.in->meta->info.dtype.size));
     }
 }
 

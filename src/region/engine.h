@@ -161,7 +161,13 @@ typedef struct slot {
     uint8_t *in, *out;
     piece **ins; /* NULL: does not fit; read while it is gathered */
     uint32_t n_ins;
-    uint64_t parked_bytes; /* reserved in case it must be parked */
+    uint64_t parked_bytes;      /* reserved in case it must be parked */
+    bool ins_ready, accs_ready; /* all pieces were filled when the region was issued */
+    /* What is added to the result when the region ends. */
+    bool running, ran, failed;
+    uint32_t calls;
+    uint64_t saturated;
+    double seconds; /* of the longest call */
     char message[256];
     tg_row_call rows;
     uint32_t unit; /* merge: the only one that is folded into */
@@ -284,7 +290,9 @@ bool tg_run_unit_is_done(const engine *e, uint32_t u);
 /* Is unit u one that this part writes by itself? */
 bool tg_run_unit_is_own(const engine *e, uint32_t u);
 
-bool tg_run_issue(engine *e, slot *s); /* false: no region is left, or the run is stopped */
+/* The region before is over, and the next one is the slot's. False: none is left, or the run is
+ * stopped. */
+bool tg_run_issue(engine *e, slot *s);
 
 TG_MUST_USE tg_status tg_run_load_in(engine *e, context *c, uint32_t source, uint32_t inner,
                                      uint8_t *items, tg_error *err);

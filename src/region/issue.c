@@ -165,6 +165,7 @@ static tg_status swap_out(engine *e, piece *p, tg_error *err)
 typedef struct needs {
     uint64_t chunks, n_chunks; /* of IN: bytes, number */
     uint64_t rest, n_accs;     /* accumulators, units, room to park; number of the first */
+    uint64_t n_units;
 } needs;
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -244,17 +245,31 @@ void tg_run_touch_begin(const engine *e, touch_walk *w, const uint64_t *unit_ind
                         const tg_plan_region *r)
 {
     const tg_array_meta *m = e->o.out->meta;
-    tg_box unit = {.shape = m->shard}, part;
+    tg_box part; /* only the dimensions that there are are touched, here and below */
 
+    part.shape.ndim = m->info.ndim;
     for (uint32_t d = 0; d < m->info.ndim; d++) {
         w->origin[d] = unit_index[d] * m->grid.n[d];
-        unit.start[d] = unit_index[d] * m->shard.n[d];
+        part.start[d] = unit_index[d] * m->shard.n[d];
+        part.shape.n[d] = m->shard.n[d];
     }
-    w->more = tg_box_intersect(&unit, &r->write, &part);
+    w->more = tg_box_intersect(&part, &r->write, &part);
     if (!w->more)
         return;
     tg_grid_cover(&part, &m->chunk, &w->cover);
-    memcpy(w->at, w->cover.start, sizeof w->at);
+    memcpy(w->at, w->cover.start, m->info.ndim * sizeof *w->at);
+}
+
+/* The chunk at a place of the grid as a box of items, and its place in its unit. */
+static void place_chunk(const tg_array_meta *m, const uint64_t *at, const uint64_t *origin,
+                        tg_box *box, uint64_t *inside)
+{
+    box->shape.ndim = m->info.ndim;
+    for (uint32_t d = 0; d < m->info.ndim; d++) {
+        inside[d] = at[d] - origin[d];
+        box->start[d] = at[d] * m->chunk.n[d];
+        box->shape.n[d] = m->chunk.n[d];
+    }
 }
 
 static bool wins_some(const engine *e, uint32_t k, const tg_plan_region *r, const tg_box *chunk)
@@ -276,11 +291,7 @@ bool tg_run_touch_next(const engine *e, touch_walk *w, uint32_t k, const tg_plan
     uint64_t inside[TG_MAX_NDIM];
 
     while (w->more) {
-        t->box.shape = m->chunk;
-        for (uint32_t d = 0; d < m->info.ndim; d++) {
-            inside[d] = w->at[d] - w->origin[d];
-            t->box.start[d] = w->at[d] * m->chunk.n[d];
-        }
+        place_chunk(m, w->at, w->origin, &t->box, inside);
         t->inner = (uint32_t)tg_ravel(&m->grid, inside);
         w->more = tg_box_next(&w->cover, w->at);
         if (wins_some(e, k, r, &t->box))
@@ -291,7 +302,8 @@ bool tg_run_touch_next(const engine *e, touch_walk *w, uint32_t k, const tg_plan
 
 void tg_run_chunks_begin(const engine *e, chunk_walk *w, uint32_t k, const tg_plan_region *r)
 {
-    *w = (chunk_walk){.n = 0};
+    w->i = 0;
+    w->more = false;
     w->n = tg_plan_region_sources(e->o.plan, k, &w->sources);
     tg_grid_cover(&r->read, &e->o.in->meta->chunk, &w->read);
 }
@@ -299,15 +311,19 @@ void tg_run_chunks_begin(const engine *e, chunk_walk *w, uint32_t k, const tg_pl
 static bool next_source(const engine *e, chunk_walk *w)
 {
     const tg_array_meta *m = e->o.in->meta;
-    tg_box unit = {.shape = m->grid};
     uint64_t index[TG_MAX_NDIM];
+    tg_box unit;
 
+    unit.shape.ndim = m->info.ndim;
     while (!w->more && w->i < w->n) {
         tg_plan_source_index(e->o.plan, w->sources[w->i++], index);
-        for (uint32_t d = 0; d < m->info.ndim; d++)
+        for (uint32_t d = 0; d < m->info.ndim; d++) {
             unit.start[d] = w->origin[d] = index[d] * m->grid.n[d];
+            unit.shape.n[d] = m->grid.n[d];
+        }
         w->more = tg_box_intersect(&unit, &w->read, &w->cover);
-        memcpy(w->at, w->cover.start, sizeof w->at);
+        if (w->more)
+            memcpy(w->at, w->cover.start, m->info.ndim * sizeof *w->at);
     }
     return w->more;
 }
@@ -319,11 +335,7 @@ bool tg_run_chunks_next(const engine *e, chunk_walk *w, uint64_t *key, tg_box *b
 
     if (!w->more && !next_source(e, w))
         return false;
-    box->shape = m->chunk;
-    for (uint32_t d = 0; d < m->info.ndim; d++) {
-        inside[d] = w->at[d] - w->origin[d];
-        box->start[d] = w->at[d] * m->chunk.n[d];
-    }
+    place_chunk(m, w->at, w->origin, box, inside);
     *key = (uint64_t)w->sources[w->i - 1] << 32 | tg_ravel(&m->grid, inside);
     w->more = tg_box_next(&w->cover, w->at);
     return true;
@@ -354,12 +366,15 @@ static void pin_units(engine *e, slot *s, needs *n)
     touch_walk w;
     touch t;
 
+    s->accs_ready = true;
     for (uint32_t i = 0; i < n_links; i++) {
         if (!is_folded(e, s, links[i].at, &unit))
             continue;
         live_unit *u = e->live[links[i].at - e->first_unit];
-        if (u == NULL)
+        if (u == NULL) {
             n->rest += unit_bytes(unit.n_inner);
+            n->n_units++;
+        }
         if (unit.ordered && s->parked_bytes == 0 && !e->o.merge) {
             uint64_t items = 1;
             for (uint32_t d = 0; d < s->r.write.shape.ndim; d++)
@@ -373,6 +388,7 @@ static void pin_units(engine *e, slot *s, needs *n)
                 n->rest += e->acc_bytes;
                 n->n_accs++;
             }
+            s->accs_ready &= p != NULL && p->state == PIECE_READY;
             if (p == NULL)
                 continue;
             p->pins++;
@@ -411,6 +427,7 @@ static void pin_chunks(engine *e, slot *s, needs *n)
     tg_box box;
 
     s->n_ins = 0;
+    s->ins_ready = true;
     if (e->o.merge)
         return;
     tg_run_chunks_begin(e, &w, s->k, &s->r);
@@ -423,6 +440,7 @@ static void pin_chunks(engine *e, slot *s, needs *n)
             p->pins++;
             tg_run_piece_unlist(e, p);
         }
+        s->ins_ready &= p != NULL && p->state == PIECE_READY;
         s->ins[s->n_ins++] = p;
     }
 }
@@ -526,6 +544,7 @@ static tg_status pass_chunks(engine *e, slot *s)
     tg_box box;
 
     tg_run_chunks_begin(e, &w, s->k, &s->r);
+    s->ins_ready = false;
     for (s->n_ins = 0; tg_run_chunks_next(e, &w, &key, &box); s->n_ins++)
         s->ins[s->n_ins] = NULL;
     return TG_OK;
@@ -567,8 +586,11 @@ static tg_status reserve(engine *e, slot *s, tg_error *err)
         }
         if (fits(e, &n)) {
             e->memory.used += s->parked_bytes;
-            TG_TRY(make_units(e, s, err));
-            return passing ? pass_chunks(e, s) : make_chunks(e, s, err);
+            if (n.n_units + n.n_accs > 0)
+                TG_TRY(make_units(e, s, err));
+            if (passing)
+                return pass_chunks(e, s);
+            return n.n_chunks > 0 ? make_chunks(e, s, err) : TG_OK;
         }
         /* Let go, so that what others end can be evicted, and look again. */
         unpin_units(e, s);
@@ -676,10 +698,45 @@ static bool issue_locked(engine *e, slot *s)
     return have;
 }
 
+static void note_slow(engine *e, uint64_t region, double seconds)
+{
+    tg_engine_slow *list = e->r.slowest;
+    uint32_t i = e->r.n_slowest;
+
+    if (i == TG_SLOWEST && seconds <= list[i - 1].seconds)
+        return;
+    if (i < TG_SLOWEST)
+        e->r.n_slowest++;
+    else
+        i--;
+    for (; i > 0 && list[i - 1].seconds < seconds; i--)
+        list[i] = list[i - 1];
+    list[i] = (tg_engine_slow){region, seconds};
+}
+
+/* What a region did is counted once, when it is over. */
+static void end_locked(engine *e, slot *s)
+{
+    e->in_flight--;
+    e->r.calls += s->calls;
+    e->r.saturated += s->saturated;
+    if (s->calls > 0)
+        note_slow(e, s->k, s->seconds);
+    e->r.regions += s->ran;
+    e->r.failed += s->failed;
+    s->running = s->ran = s->failed = false;
+    s->calls = 0;
+    s->saturated = 0;
+    s->seconds = 0;
+    tg_cond_broadcast(&e->room);
+}
+
 bool tg_run_issue(engine *e, slot *s)
 {
     TG_LOCKED_FOR_IO(&e->lock); /* let go while a piece is swapped out */
-    return issue_locked(e, s);
+    if (s->running)
+        end_locked(e, s);
+    return s->running = issue_locked(e, s);
 }
 
 static tg_status issue_fragment_locked(engine *e, slot *s, uint32_t k, tg_error *err)

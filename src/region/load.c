@@ -350,6 +350,8 @@ tg_status tg_run_load_pieces(engine *e, slot *s, tg_error *err)
 {
     tg_status st = TG_OK;
 
+    if (s->ins_ready) /* and pinned since */
+        return TG_OK;
     if (wants_any(e, s)) {
         context *c = tg_run_context_get(e);
         if (c == NULL)
@@ -366,6 +368,8 @@ tg_status tg_run_load_pieces(engine *e, slot *s, tg_error *err)
 
 void tg_run_release_pieces(engine *e, slot *s)
 {
+    if (s->n_ins == 0)
+        return;
     TG_LOCKED(&e->lock);
     for (uint32_t i = 0; i < s->n_ins; i++) {
         piece *p = s->ins[i];

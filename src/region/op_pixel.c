@@ -106,6 +106,15 @@ static void apply_row(const tg_op *op, const tg_region_call *c, const char *src,
     }
 }
 
+#define JOINED ((size_t)1 << 20)
+
+/* Of dense blocks: the innermost dimensions become one. */
+static void join_rows(tg_rows *r)
+{
+    while (r->ndim > 0 && r->any && r->length * r->n[r->ndim - 1] <= JOINED)
+        r->length *= (size_t)r->n[--r->ndim];
+}
+
 /* Whole numbers of up to 16 bits that lie side by side, and a whole value: as exact in 32 bits,
  * and several at once. */
 #define DEFINE_SMALL_ADD(T, tag, least, greatest)                                  \
@@ -145,13 +154,31 @@ static bool add_fast(const tg_op *op, const tg_region_call *c, const char *src, 
     return true;
 }
 
+/* Rows of both sides; rows that follow each other without a gap on both are one, as far as the
+ * cancel token is to be looked at now and then. */
+static void rows_of(tg_rows *r, const tg_region_call *c, uint64_t *offset)
+{
+    int64_t in = (int64_t)c->in.dtype.size, out = (int64_t)c->out.dtype.size;
+    bool dense = c->in.ndim == c->out.ndim;
+
+    tg_call_offset(c, offset);
+    tg_rows_of(r, c->out.ndim, c->out.shape);
+    for (uint32_t d = c->out.ndim; dense && d-- > 0;) {
+        dense = c->in.shape[d] == c->out.shape[d] && c->in.strides[d] == in &&
+                c->out.strides[d] == out;
+        in *= (int64_t)c->in.shape[d];
+        out *= (int64_t)c->out.shape[d];
+    }
+    if (dense)
+        join_rows(r);
+}
+
 static tg_status apply_rows(const tg_op *op, const tg_region_call *c, narrow_fn narrow,
                             wide_fn wide, const tg_cancel *cancel, tg_error *err)
 {
     uint64_t offset[TG_MAX_NDIM];
     tg_rows r;
-    tg_call_offset(c, offset);
-    tg_rows_of(&r, c->out.ndim, c->out.shape);
+    rows_of(&r, c, offset);
     if (!r.any)
         return TG_OK;
     do {
@@ -350,8 +377,7 @@ static tg_status call_threshold(const tg_op *op, const tg_region_call *c,
 {
     uint64_t offset[TG_MAX_NDIM];
     tg_rows r;
-    tg_call_offset(c, offset);
-    tg_rows_of(&r, c->out.ndim, c->out.shape);
+    rows_of(&r, c, offset);
     if (!r.any)
         return TG_OK;
     do {

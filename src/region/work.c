@@ -122,22 +122,6 @@ static void make_call(const engine *e, slot *s, tg_region_call *c)
     memcpy(c->out_start, r->write.start, ndim * sizeof *c->out_start);
 }
 
-static void note_slow(engine *e, uint64_t region, double seconds)
-{
-    tg_engine_slow *list = e->r.slowest;
-    uint32_t i = e->r.n_slowest;
-
-    if (i == TG_SLOWEST && seconds <= list[i - 1].seconds)
-        return;
-    if (i < TG_SLOWEST)
-        e->r.n_slowest++;
-    else
-        i--;
-    for (; i > 0 && list[i - 1].seconds < seconds; i--)
-        list[i] = list[i - 1];
-    list[i] = (tg_engine_slow){region, seconds};
-}
-
 static tg_status call_once(engine *e, slot *s, tg_error *err)
 {
     const int64_t began = tg_clock_ns();
@@ -149,11 +133,11 @@ static tg_status call_once(engine *e, slot *s, tg_error *err)
     *tg_items_saturated() = 0;
     TG_ASSERT_UNLOCKED();
     tg_status st = e->o.fn->ops->call(e->o.fn, &c, s->number, e->cancel, err);
-    TG_LOCKED(&e->lock);
-    e->r.calls++;
+    s->calls++;
     if (st == TG_OK && !s->r.wins_nothing)
-        e->r.saturated += *tg_items_saturated();
-    note_slow(e, s->k, (double)(tg_clock_ns() - began) * 1e-9);
+        s->saturated += *tg_items_saturated();
+    const double seconds = (double)(tg_clock_ns() - began) * 1e-9;
+    s->seconds = seconds > s->seconds ? seconds : s->seconds;
     return st;
 }
 
@@ -186,7 +170,7 @@ static tg_status call(engine *e, slot *s, bool *failed, tg_error *err)
     if (e->o.rows != NULL)
         TG_TRY(tg_row_done(&s->rows, why, err));
     TG_LOCKED(&e->lock);
-    if (e->r.failed == 0) {
+    if (e->r.why[0] == '\0') { /* the others are counted when they are over */
         e->r.first_failed = s->k;
         memcpy(e->r.why, why, sizeof e->r.why);
     }
@@ -321,9 +305,10 @@ static tg_status fold_box(engine *e, piece *p, const tg_box *chunk, const tg_pat
     return TG_OK;
 }
 
-/* A whole region into a unit; all its pieces are pinned. */
+/* A whole region into a unit; all its pieces are pinned. ready: and filled, since before they
+ * were. */
 static tg_status fold_unit(engine *e, live_unit *u, uint32_t k, const tg_plan_region *r,
-                           const tg_patch *patch, tg_error *err)
+                           const tg_patch *patch, bool ready, tg_error *err)
 {
     tg_box piece_box;
     touch_walk w;
@@ -332,7 +317,8 @@ static tg_status fold_unit(engine *e, live_unit *u, uint32_t k, const tg_plan_re
     tg_run_touch_begin(e, &w, u->index, r);
     while (tg_run_touch_next(e, &w, k, r, &t)) {
         piece *p = &u->inner[t.inner];
-        TG_TRY(tg_run_ready_acc(e, u, t.inner, p, err));
+        if (!ready)
+            TG_TRY(tg_run_ready_acc(e, u, t.inner, p, err));
         if (r->n_pieces == 0)
             TG_TRY(fold_box(e, p, &t.box, patch, &r->write, k, err));
         for (uint32_t i = 0; i < r->n_pieces; i++) {
@@ -414,8 +400,9 @@ static tg_status fold_waiting(engine *e, live_unit *u, bool *last, tg_error *err
         tg_patch patch;
         tg_plan_region_get(e->o.plan, q->patch->region, &r);
         dense_patch(&patch, e, &r, q->patch->data);
-        tg_status st =
-            q->patch->data == NULL ? TG_OK : fold_unit(e, u, q->patch->region, &r, &patch, err);
+        tg_status st = q->patch->data == NULL
+                           ? TG_OK
+                           : fold_unit(e, u, q->patch->region, &r, &patch, false, err);
         TG_LOCKED(&e->lock);
         u->next++;
         let_go(e, u, q->patch->region, &r, last);
@@ -495,7 +482,7 @@ static tg_status fold_in_order(engine *e, slot *s, live_unit *u, uint32_t rank, 
     if (take_turn(e, u, rank)) {
         dense_patch(&patch, e, &s->r, s->out);
         if (!failed)
-            TG_TRY(fold_unit(e, u, s->k, &s->r, &patch, err));
+            TG_TRY(fold_unit(e, u, s->k, &s->r, &patch, s->accs_ready, err));
         {
             TG_LOCKED(&e->lock);
             u->next++;
@@ -514,7 +501,7 @@ static tg_status fold_now(engine *e, slot *s, live_unit *u, bool failed, bool *l
 
     dense_patch(&patch, e, &s->r, s->out);
     if (!failed)
-        TG_TRY(fold_unit(e, u, s->k, &s->r, &patch, err));
+        TG_TRY(fold_unit(e, u, s->k, &s->r, &patch, s->accs_ready, err));
     TG_LOCKED(&e->lock);
     let_go(e, u, s->k, &s->r, last);
     return TG_OK;
@@ -524,7 +511,7 @@ tg_status tg_run_fold_fragment(engine *e, const slot *s, live_unit *u, const tg_
                                bool *last, tg_error *err)
 {
     if (patch != NULL)
-        TG_TRY(fold_unit(e, u, s->k, &s->r, patch, err));
+        TG_TRY(fold_unit(e, u, s->k, &s->r, patch, s->accs_ready, err));
     TG_LOCKED(&e->lock);
     let_go(e, u, s->k, &s->r, last);
     return TG_OK;
@@ -532,6 +519,7 @@ tg_status tg_run_fold_fragment(engine *e, const slot *s, live_unit *u, const tg_
 
 static tg_status fold_border(engine *e, slot *s, uint32_t at, bool failed, tg_error *err)
 {
+    assert(e->border != NULL); /* the unit is not only this part's */
     const tg_box unit = tg_plan_unit_box(e->o.plan, at);
     tg_patch patch;
     tg_box cut;
@@ -542,25 +530,27 @@ static tg_status fold_border(engine *e, slot *s, uint32_t at, bool failed, tg_er
     return tg_border_add(e->border, at, s->k, &patch, &cut, e->acc.dtype.size, err);
 }
 
+/* Only where what is written is what is read does the committer add to what was done. */
+static bool is_done(engine *e, uint32_t unit)
+{
+    if (e->readers == NULL)
+        return tg_run_unit_is_done(e, unit);
+    TG_LOCKED(&e->lock);
+    return tg_run_unit_is_done(e, unit);
+}
+
 static tg_status fold_link(engine *e, slot *s, const tg_plan_link *link, bool failed,
                            parked_patch **copy, tg_error *err)
 {
-    tg_plan_unit unit;
     bool last = false;
 
-    live_unit *u = NULL;
-    {
-        TG_LOCKED(&e->lock);
-        if (tg_run_unit_is_done(e, link->at))
-            return TG_OK;
-        if (tg_run_unit_is_own(e, link->at))
-            u = e->live[link->at - e->first_unit];
-    }
-    tg_plan_unit_get(e->o.plan, link->at, &unit);
-    if (!tg_run_unit_is_own(e, link->at) || unit.border || unit.foreign_reads)
+    if (is_done(e, link->at))
+        return TG_OK;
+    /* Made when the region was issued, if its unit is folded here: it stays until then. */
+    live_unit *u = tg_run_unit_is_own(e, link->at) ? e->live[link->at - e->first_unit] : NULL;
+    if (u == NULL)
         return fold_border(e, s, link->at, failed, err);
-    assert(u != NULL); /* made when the region was issued */
-    if (unit.ordered)
+    if (u->ordered)
         TG_TRY(fold_in_order(e, s, u, link->rank, failed, copy, &last, err));
     else
         TG_TRY(fold_now(e, s, u, failed, &last, err));
@@ -576,6 +566,8 @@ static tg_status fold_all(engine *e, slot *s, bool failed, tg_error *err)
 
     for (uint32_t i = 0; i < n && st == TG_OK; i++)
         st = fold_link(e, s, &links[i], failed, &copy, err);
+    if (copy == NULL && s->parked_bytes == 0)
+        return st;
     TG_LOCKED(&e->lock);
     if (copy != NULL)
         unref(e, copy);
@@ -605,15 +597,13 @@ tg_status tg_run_run_region(engine *e, slot *s, tg_error *err)
         if (e->o.mask != NULL)
             TG_TRY(tg_mask_fill(e->o.mask, e->o.plan, s->k, &s->r,
                                 s->out + items_of(&s->r) * e->acc.dtype.size, e->cancel, err));
-        TG_LOCKED(&e->lock);
-        e->r.saturated += saturated;
+        s->saturated += saturated;
     }
     if (e->o.out != NULL)
         TG_TRY(fold_all(e, s, failed, err));
     if (e->o.rows != NULL && !failed)
         TG_TRY(tg_row_done(&s->rows, NULL, err));
-    TG_LOCKED(&e->lock);
-    e->r.regions++;
-    e->r.failed += failed;
+    s->ran = true;
+    s->failed = failed;
     return TG_OK;
 }
