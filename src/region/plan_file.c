@@ -340,7 +340,7 @@ static tg_status open_plan(tg_plan *p, int fd, const char *path, uint64_t window
 tg_status tg_plan_open(tg_plan **out, int dir, const char *path, uint64_t window_bytes,
                        tg_budget *budget, tg_error *err)
 {
-    TG_AUTO(tg_fd) fd = tg_sys_open(dir, path, O_RDONLY, 0);
+    TG_AUTO(tg_fd) fd = tg_sys_open(dir, path, O_RDONLY | O_NONBLOCK, 0);
     if (fd < 0)
         return errno == ENOENT ? tg_fail(err, TG_NOT_FOUND, "no plan %s", path)
                                : fail_at("open", path, err);
