@@ -376,7 +376,7 @@ static tg_status next_record(reader *r, uint64_t offset, uint16_t *type,
 
 tg_status tg_journal_longest(int dir, const char *path, uint64_t *bytes, tg_error *err)
 {
-    TG_AUTO(tg_fd) fd = tg_sys_open(dir, path, O_RDONLY, 0);
+    TG_AUTO(tg_fd) fd = tg_sys_open(dir, path, O_RDONLY | O_NONBLOCK, 0);
     struct stat st;
     const uint8_t *frame = NULL;
     tg_status result;
@@ -400,7 +400,7 @@ tg_status tg_journal_replay(int dir, const char *path, uint32_t kind, uint32_t m
                             tg_journal_header *header, tg_journal_fn fn, void *user,
                             uint64_t *end, tg_error *err)
 {
-    TG_AUTO(tg_fd) fd = tg_sys_open(dir, path, O_RDONLY, 0);
+    TG_AUTO(tg_fd) fd = tg_sys_open(dir, path, O_RDONLY | O_NONBLOCK, 0);
     TG_AUTO(tg_buf) window = {0};
     struct stat st;
     uint64_t offset = HEADER_BYTES;

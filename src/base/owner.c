@@ -18,7 +18,7 @@
 /* The start of a file as text; "" if it cannot be read. */
 static void read_text(int dir, const char *path, char *dst, size_t cap)
 {
-    TG_AUTO(tg_fd) fd = tg_sys_open(dir, path, O_RDONLY, 0);
+    TG_AUTO(tg_fd) fd = tg_sys_open(dir, path, O_RDONLY | O_NONBLOCK, 0);
     ssize_t n = fd < 0 ? -1 : tg_sys_read(fd, dst, cap - 1);
     dst[n < 0 ? 0 : n] = '\0';
 }

@@ -333,7 +333,7 @@ tg_status tg_keeper_get(tg_keeper *k, const tg_image_ref *ref, uint8_t *room, si
     if (copy_held(k, ref, room))
         return TG_OK;
     block_name(k, ref->block, name);
-    TG_AUTO(tg_fd) fd = tg_sys_open(k->dir, name, O_RDONLY, 0);
+    TG_AUTO(tg_fd) fd = tg_sys_open(k->dir, name, O_RDONLY | O_NONBLOCK, 0);
     if (fd < 0)
         return tg_fail_errno(err, "open '%s/%s'", k->path, name);
     return tg_fd_read_at(fd, room, ref->len, ref->offset, name, err);

@@ -127,7 +127,7 @@ static tg_status open_journals(tg_results *r, int dir, tg_error *err)
         r->paths[part] = tg_strdup(name);
         if (r->paths[part] == NULL)
             return tg_fail(err, TG_NO_MEMORY, "no memory for a name");
-        r->fds[part] = tg_sys_open(dir, name, O_RDONLY, 0);
+        r->fds[part] = tg_sys_open(dir, name, O_RDONLY | O_NONBLOCK, 0);
     }
     return TG_OK;
 }

@@ -78,7 +78,7 @@ static tg_status look_at_out(job *j, tg_error *err)
 static void look_at_mark(job *j)
 {
     char want[TG_MARK_BYTES], got[TG_MARK_BYTES + 1];
-    TG_AUTO(tg_fd) fd = tg_sys_open(j->folder.dir, "in-parts", O_RDONLY, 0);
+    TG_AUTO(tg_fd) fd = tg_sys_open(j->folder.dir, "in-parts", O_RDONLY | O_NONBLOCK, 0);
     const ssize_t n = fd < 0 ? 0 : tg_sys_read(fd, got, TG_MARK_BYTES);
 
     got[n < 0 ? 0 : n] = '\0';

@@ -181,7 +181,7 @@ tg_status tg_border_is_done(const tg_folder *folder, uint32_t part, uint64_t *le
 
     *length = 0;
     (void)snprintf(name, sizeof name, "done-%" PRIu32, part);
-    TG_AUTO(tg_fd) fd = tg_sys_open(folder->dir, name, O_RDONLY, 0);
+    TG_AUTO(tg_fd) fd = tg_sys_open(folder->dir, name, O_RDONLY | O_NONBLOCK, 0);
     if (fd < 0)
         return errno == ENOENT ? TG_OK : tg_folder_fail(folder, "open", name, err);
     if (tg_sys_stat_fd(fd, &info) != 0)

@@ -248,7 +248,7 @@ void tg_commit_name(const tg_commit *c, uint32_t unit, char *dst)
 
 static tg_status sync_file(const tg_commit *c, const char *name, tg_error *err)
 {
-    TG_AUTO(tg_fd) fd = tg_sys_open(c->o.folder->dir, name, O_RDONLY, 0);
+    TG_AUTO(tg_fd) fd = tg_sys_open(c->o.folder->dir, name, O_RDONLY | O_NONBLOCK, 0);
 
     if (fd < 0)
         return tg_folder_fail(c->o.folder, "open", name, err);
@@ -311,7 +311,8 @@ static tg_status copy_to_undo(const tg_commit *c, const char *key, const char *u
     const int dir = c->o.folder->dir;
     char name[32];
     (void)snprintf(name, sizeof name, "undo-copy-%" PRIu32, c->o.part); /* parts run at once */
-    TG_AUTO(tg_fd) from = tg_sys_open(tg_store_dir(c->o.out->store), key, O_RDONLY, 0);
+    TG_AUTO(tg_fd)
+    from = tg_sys_open(tg_store_dir(c->o.out->store), key, O_RDONLY | O_NONBLOCK, 0);
     TG_AUTO(tg_fd) to = tg_sys_open(dir, name, O_RDWR | O_CREAT | O_TRUNC, 0666);
 
     if (from < 0 || to < 0)

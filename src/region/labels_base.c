@@ -143,7 +143,7 @@ static tg_status find(const tg_engine_options *o, const uint8_t *failed, uint64_
 static tg_status read_kept(const tg_folder *f, uint64_t *base, bool *have, tg_error *err)
 {
     char text[24];
-    TG_AUTO(tg_fd) fd = tg_sys_open(f->dir, TG_LABELS_BASE_FILE, O_RDONLY, 0);
+    TG_AUTO(tg_fd) fd = tg_sys_open(f->dir, TG_LABELS_BASE_FILE, O_RDONLY | O_NONBLOCK, 0);
 
     *have = fd >= 0;
     if (fd < 0)

@@ -113,7 +113,7 @@ static tg_status open_border(const engine *e, uint32_t part, int *fd, char name[
                              tg_error *err)
 {
     (void)snprintf(name, 32, "border-%" PRIu32, part);
-    *fd = tg_sys_open(e->o.folder->dir, name, O_RDONLY, 0);
+    *fd = tg_sys_open(e->o.folder->dir, name, O_RDONLY | O_NONBLOCK, 0);
     return *fd >= 0 ? TG_OK : tg_folder_fail(e->o.folder, "open", name, err);
 }
 

@@ -121,7 +121,7 @@ tg_status tg_recover_open_tail(tg_lane *n, int *fd, tg_error *err)
     char name[32];
 
     (void)snprintf(name, sizeof name, "tail-%" PRIu32, n->number);
-    *fd = tg_sys_open(n->s->side.dir, name, O_RDONLY, 0);
+    *fd = tg_sys_open(n->s->side.dir, name, O_RDONLY | O_NONBLOCK, 0);
     return *fd >= 0 ? TG_OK : tg_fail_errno(err, "open '%s/%s'", n->s->side.path, name);
 }
 
