@@ -516,7 +516,7 @@ APPLY = {
     "a slow writer": ("large", "--rois grid:1,512,512 --op mul:value=3"),
     "labels": ("large", "--rois grid:1,200,200 --halo 8 --op label --policy labels"),
 }
-APPLY_MIB = 24
+APPLY_MIB = 28
 
 
 @memory_test

@@ -107,7 +107,7 @@ def overlapping(y, x, h, w):
 class Plan:
     """The file of a plan, by docs/formats/plan.md."""
     SECTIONS = ("BOX LABEL NAME NAMES ANCHOR LINK_FIRST LINK UNIT UNIT_FIRST UNIT_REGION UNIT_WRITERS UNIT_COVER PIECE_AT PIECE_N PIECE "
-                "SOURCE READERS READ_FIRST READ ISSUED PART_UNIT PART_ISSUED BEFORE AFTER_FIRST AFTER").split()
+                "SOURCE READERS READ_FIRST READ ISSUED PART_UNIT PART_ISSUED BEFORE AFTER_FIRST AFTER RING POINT XY").split()
     UNIT = np.dtype([("place", "<u8"), ("weight", "<u8"), ("readers", "<u4"), ("part", "<u4"), ("flags", "<u4"), ("zero", "<u4")])
 
     def __init__(self, path):
