@@ -108,6 +108,7 @@ static void pad_along(const slabs *s, uint32_t d, uint64_t from, uint64_t to, ui
     }
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): it is written through the slabs */
 void tg_pad_fill(const tg_pad *p, uint8_t *view, const tg_shape *shape, const tg_box *there,
                  size_t item_bytes)
 {
