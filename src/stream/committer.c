@@ -46,8 +46,8 @@ static void note_shards(tg_lane *n, progress *p)
 
     for (uint32_t i = 0; i < n->plan.n_shards; i++) {
         tg_shard *shard = &n->shards[i];
-        if (shard->state == TG_SHARD_FREE)
-            continue;
+        if (shard->state != TG_SHARD_OPEN && shard->state != TG_SHARD_FULL)
+            continue; /* nothing of it counts yet, and its files are others' */
         for (uint32_t j = 0; j < n->layout.n_planes; j++)
             p->dirty |= (uint32_t)shard->file[j].dirty << i;
         p->full |= (uint32_t)(shard->state == TG_SHARD_FULL && !shard->lost) << i;
