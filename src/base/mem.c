@@ -77,6 +77,18 @@ void tg_free(void *p)
     free(start);
 }
 
+void *tg_zlib_alloc(void *user, unsigned n, unsigned size)
+{
+    (void)user;
+    return tg_alloc_array(n, size);
+}
+
+void tg_zlib_free(void *user, void *p)
+{
+    (void)user;
+    tg_free(p);
+}
+
 char *tg_strdup(const char *s)
 {
     size_t n = strlen(s) + 1;

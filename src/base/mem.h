@@ -98,4 +98,8 @@ static inline void tg_text_auto(tg_text *t)
     tg_text_free(t);
 }
 
+/* tg_alloc_array() and tg_free() as zlib wants them (zalloc, zfree): its states count, too. */
+void *tg_zlib_alloc(void *user, unsigned n, unsigned size);
+void tg_zlib_free(void *user, void *p);
+
 #endif

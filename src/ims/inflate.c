@@ -4,18 +4,6 @@
 #include <limits.h>
 #include <zlib.h>
 
-static void *take(void *user, unsigned n, unsigned size)
-{
-    (void)user;
-    return tg_alloc_array(n, size);
-}
-
-static void give_back(void *user, void *p)
-{
-    (void)user;
-    tg_free(p);
-}
-
 static tg_status run(z_stream *z, tg_bytes src, uint8_t *dst, size_t n, tg_error *err)
 {
     uint8_t one_more = 0;
@@ -50,7 +38,7 @@ static tg_status run(z_stream *z, tg_bytes src, uint8_t *dst, size_t n, tg_error
 
 tg_status tg_ims_inflate(tg_bytes src, uint8_t *dst, size_t n, tg_error *err)
 {
-    z_stream z = {.zalloc = take, .zfree = give_back};
+    z_stream z = {.zalloc = tg_zlib_alloc, .zfree = tg_zlib_free};
 
     if (src.len == 0 && n == 0)
         return TG_OK;
@@ -68,7 +56,7 @@ size_t tg_ims_deflate_bound(size_t n)
 
 tg_status tg_ims_deflate(tg_bytes src, uint8_t *dst, size_t cap, size_t *n, tg_error *err)
 {
-    z_stream z = {.zalloc = take, .zfree = give_back};
+    z_stream z = {.zalloc = tg_zlib_alloc, .zfree = tg_zlib_free};
 
     if (src.len > UINT_MAX || cap > UINT_MAX)
         return tg_fail(err, TG_UNSUPPORTED, "an array of %zu bytes", src.len);

@@ -30,18 +30,6 @@ struct tg_inflater {
     uint8_t block[BLOCK], dropped[BLOCK];
 };
 
-static void *take(void *user, unsigned n, unsigned size)
-{
-    (void)user;
-    return tg_alloc_array(n, size);
-}
-
-static void give_back(void *user, void *p)
-{
-    (void)user;
-    tg_free(p);
-}
-
 tg_status tg_inflater_new(tg_inflater **out, const tg_deflated *of, tg_error *err)
 {
     tg_inflater *f = tg_calloc(1, sizeof *f);
@@ -82,7 +70,7 @@ static tg_status go_near(tg_inflater *f, uint64_t offset, tg_error *err)
     if (f->live && f->now.out <= offset && (from == NULL || from->out <= f->now.out))
         return TG_OK;
     end_now(f);
-    f->now = (point){.z = {.zalloc = take, .zfree = give_back}};
+    f->now = (point){.z = {.zalloc = tg_zlib_alloc, .zfree = tg_zlib_free}};
     int rc =
         from == NULL ? inflateInit2(&f->now.z, -MAX_WBITS) : inflateCopy(&f->now.z, &from->z);
     if (rc != Z_OK)

@@ -140,13 +140,28 @@ static double weigh(const double *items, size_t size, const void *user)
     return sum;
 }
 
+/* With the widest vectors there are, and without. */
+static void check_runs(const char *op, const image *in, const image *want)
+{
+    const tg_dtype t = want->dtype;
+    image got = image_new(t, want->shape), plain = image_new(t, want->shape);
+
+    test_row = op;
+    run(op, in, &got, false);
+    run(op, in, &plain, true);
+    CHECK(memcmp(got.data, want->data, want->items * t.size) == 0);
+    CHECK(memcmp(plain.data, want->data, want->items * t.size) == 0);
+    test_row = "";
+    image_free(&got);
+    image_free(&plain);
+}
+
 static void check_gaussian(tg_dtype t, tg_shape shape, double sigma)
 {
     char op[64];
     double w[64], sum = 1;
     const size_t radius = (size_t)(4 * sigma + 0.5);
     image in = random_image(t, shape), want = image_new(t, shape);
-    image got = image_new(t, shape), plain = image_new(t, shape);
     double *a = calloc(in.items, sizeof *a);
     w[0] = 1;
     for (size_t i = 1; i <= radius; i++) {
@@ -160,17 +175,10 @@ static void check_gaussian(tg_dtype t, tg_shape shape, double sigma)
         fold_axis(a, &shape, d, 2 * radius + 1, radius, weigh, w);
     tg_items_store(t, want.data, (int64_t)t.size, a, in.items);
     (void)snprintf(op, sizeof op, "gaussian:sigma=%g", sigma);
-    test_row = op;
-    run(op, &in, &got, false);
-    run(op, &in, &plain, true);
-    CHECK(memcmp(got.data, want.data, want.items * t.size) == 0);
-    CHECK(memcmp(plain.data, want.data, want.items * t.size) == 0);
-    test_row = "";
+    check_runs(op, &in, &want);
     free(a);
     image_free(&in);
     image_free(&want);
-    image_free(&got);
-    image_free(&plain);
 }
 
 static void gaussian_is_its_formula_in_every_bit(void)
@@ -273,7 +281,6 @@ static void check_box(tg_dtype t, tg_shape shape, const box *o)
     char op[96];
     int n = snprintf(op, sizeof op, "%s:size=", o->name);
     image in = random_image(t, shape), want = image_new(t, shape);
-    image got = image_new(t, shape), plain = image_new(t, shape);
     for (uint32_t d = 0; d < shape.ndim; d++)
         n += snprintf(op + n, sizeof op - (size_t)n, "%s%u", d > 0 ? "," : "",
                       (unsigned)o->size[d]);
@@ -281,16 +288,9 @@ static void check_box(tg_dtype t, tg_shape shape, const box *o)
         make_means(&in, o, &want);
     else
         make_ranks(&in, o, &want);
-    test_row = op;
-    run(op, &in, &got, false);
-    run(op, &in, &plain, true);
-    CHECK(memcmp(got.data, want.data, want.items * t.size) == 0);
-    CHECK(memcmp(plain.data, want.data, want.items * t.size) == 0);
-    test_row = "";
+    check_runs(op, &in, &want);
     image_free(&in);
     image_free(&want);
-    image_free(&got);
-    image_free(&plain);
 }
 
 /* Windows in lanes and one by one, spans that double and that overlap, sums that follow. */
